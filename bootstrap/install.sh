@@ -83,14 +83,19 @@ main() {
 	*) fail "there is no agent for a server of $(uname -m)" ;;
 	esac
 	[ -n "$sum" ] || fail "the manager has no agent for linux-$arch"
-	[ -n "${DROVER_TOKEN:-}" ] || fail "set DROVER_TOKEN to this machine's token"
+	etc=$DROVER_ROOT/etc/drover
+	# An agent that is there keeps its folder, with the key by which it is known; by hand, where nothing is said of it, its environment too.
+	folder=$(sed -n 's/.*"folder":"\([^"\\]*\)".*/\1/p' "$etc/agent.yaml" 2>/dev/null || :)
+	folder=${folder:-$DROVER_FOLDER}
+	env=${DROVER_ENV-$(cat "$etc/agent.env" 2>/dev/null || :)}
+	known=$folder/rancher2_connection_info.json
+	[ -e "$known" ] || [ -n "${DROVER_TOKEN:-}" ] || fail "set DROVER_TOKEN to this machine's token"
 
 	bin=$DROVER_ROOT/usr/local/bin
 	if ! mkdir -p "$bin" 2>/dev/null || [ ! -w "$bin" ]; then
 		bin=$DROVER_ROOT/opt/drover/bin # /usr is read-only
 		mkdir -p "$bin"
 	fi
-	etc=$DROVER_ROOT/etc/drover
 	mkdir -p "$etc" "$DROVER_ROOT/etc/systemd/system"
 
 	trust=system
@@ -108,9 +113,9 @@ main() {
 		changed=yes
 	fi
 	# An agent that has registered deleted its token; another would only have it restarted.
-	[ -e "$DROVER_FOLDER/rancher2_connection_info.json" ] || put "$etc/token" "$DROVER_TOKEN"
-	put "$etc/agent.yaml" "$DROVER_CONFIG"
-	put "$etc/agent.env" "$DROVER_ENV"
+	[ -e "$known" ] || put "$etc/token" "$DROVER_TOKEN"
+	put "$etc/agent.yaml" "$DROVER_CONFIG,\"folder\":\"$folder\"}"
+	put "$etc/agent.env" "$env"
 	put "$DROVER_ROOT/etc/systemd/system/drover-agent.service" "[Unit]
 Description=Drover's agent
 Documentation=https://github.com/drover-project/drover

@@ -30,7 +30,7 @@ type Install struct {
 	Server string
 	// CAChecksum is the SHA-256 of what the endpoint serves at /cacerts, lower-case hex; empty when the system's authorities verify the endpoint.
 	CAChecksum string
-	// Token registers one agent (api/connect). Empty: whoever runs the script sets DROVER_TOKEN.
+	// Token registers one agent (api/connect). Empty: whoever runs the script sets DROVER_TOKEN, where no agent has registered yet.
 	Token string
 	// Sums are the SHA-256 sums of the agents by architecture (amd64, arm64), lower-case hex. At least one.
 	Sums map[string]string
@@ -38,17 +38,18 @@ type Install struct {
 	Folder string
 	// Env is the agent's environment, proxies among it; the script's downloads use it too.
 	Env []EnvVar
+	// ByHand is for a script that anybody may run on any server: of Token, Folder and Env it knows nothing, and an agent that is there keeps its own.
+	ByHand bool
 }
 
 // EnvVar is a variable of the environment.
 type EnvVar struct{ Name, Value string }
 
-// config is what the agent reads (cmd/agent).
+// config is what the agent reads (cmd/agent), but for its folder, which the script adds.
 type config struct {
 	Server    string `json:"server"`
 	CAFile    string `json:"caFile,omitempty"`
 	TokenFile string `json:"tokenFile"`
-	Folder    string `json:"folder"`
 }
 
 // Script writes the script: variables first, in quotes that the shell does not look into, then a body that is the same for all. It is
@@ -57,7 +58,7 @@ func Script(i Install) ([]byte, error) {
 	if err := i.validate(); err != nil {
 		return nil, fmt.Errorf("writing the install script: %w", err)
 	}
-	c := config{Server: i.Server, TokenFile: "/etc/drover/token", Folder: cmp.Or(i.Folder, DefaultFolder)}
+	c := config{Server: i.Server, TokenFile: "/etc/drover/token"}
 	if i.CAChecksum != "" {
 		c.CAFile = "/etc/drover/ca.crt"
 	}
@@ -79,9 +80,11 @@ func Script(i Install) ([]byte, error) {
 	}
 	set("DROVER_SUM_AMD64", i.Sums["amd64"])
 	set("DROVER_SUM_ARM64", i.Sums["arm64"])
-	set("DROVER_FOLDER", c.Folder)
-	set("DROVER_CONFIG", string(read))
-	set("DROVER_ENV", strings.TrimSuffix(unit.String(), "\n"))
+	set("DROVER_FOLDER", cmp.Or(i.Folder, DefaultFolder))
+	set("DROVER_CONFIG", strings.TrimSuffix(string(read), "}"))
+	if !i.ByHand {
+		set("DROVER_ENV", strings.TrimSuffix(unit.String(), "\n"))
+	}
 	out.WriteString(": \"${DROVER_ROOT:=}\"\n")
 	out.WriteString(body)
 	if out.Len() > MaxBytes {
@@ -103,7 +106,7 @@ func (i Install) validate() error {
 		return errors.New("the authorities' checksum is no SHA-256 in hex")
 	case !token.MatchString(i.Token):
 		return errors.New("the token has characters that no token has")
-	case i.Folder != "" && (!strings.HasPrefix(i.Folder, "/") || !isLine(i.Folder)):
+	case i.Folder != "" && (!strings.HasPrefix(i.Folder, "/") || !isLine(i.Folder) || strings.ContainsAny(i.Folder, `"\`)):
 		return fmt.Errorf("the agent's folder %q is no absolute path", i.Folder)
 	case i.Sums["amd64"] == "" && i.Sums["arm64"] == "":
 		return errors.New("there is no agent for linux")

@@ -44,6 +44,7 @@ func TestScript_refuses(t *testing.T) {
 		`the server URL "http://x" is not https://host[:port]`:         func(i *bootstrap.Install) { i.Server = "http://x" },
 		`the server URL "https://x/path" is not https://host[:port]`:   func(i *bootstrap.Install) { i.Server = "https://x/path" },
 		"the authorities' checksum is no SHA-256 in hex":               func(i *bootstrap.Install) { i.CAChecksum = "abc" },
+		`the agent's folder "/a\"b" is no absolute path`:               func(i *bootstrap.Install) { i.Folder = `/a"b` },
 		"the token has characters that no token has":                   func(i *bootstrap.Install) { i.Token = "a'b" },
 		`the agent's folder "relative" is no absolute path`:            func(i *bootstrap.Install) { i.Folder = "relative" },
 		"there is no agent for linux":                                  func(i *bootstrap.Install) { i.Sums = nil },
@@ -171,6 +172,30 @@ func TestScript_installs(t *testing.T) {
 	require.Equal(t, 2, strings.Count(s.read("systemctl"), "restart drover-agent"), "what changed reaches the agent")
 }
 
+// The way back after another authority or address, when the token is long burned: the machine's script, or the one that is served, which knows no machine.
+func TestScript_again(t *testing.T) {
+	s := newServer(t)
+	s.install.Folder = filepath.Join(s.root, "agent")
+	out, err := s.run()
+	require.NoError(t, err, out)
+	s.write("agent/rancher2_connection_info.json", "{}", 0o600)
+	require.NoError(t, os.Remove(filepath.Join(s.root, "etc/drover/token")))
+	before := s.read("etc/drover/agent.yaml") + s.read("etc/drover/agent.env") + s.read("etc/drover/ca.crt")
+	for restarts, change := range []func(*bootstrap.Install){
+		func(*bootstrap.Install) {},
+		func(i *bootstrap.Install) { i.Token = "" },
+		func(i *bootstrap.Install) { i.Folder, i.Env, i.ByHand = "", nil, true },
+	} {
+		change(&s.install)
+		s.write("etc/drover/ca.crt", "of another authority", 0o600)
+		out, err = s.run()
+		require.NoError(t, err, out)
+		require.Equal(t, before, s.read("etc/drover/agent.yaml")+s.read("etc/drover/agent.env")+s.read("etc/drover/ca.crt"))
+		require.NoFileExists(t, filepath.Join(s.root, "etc/drover/token"))
+		require.Equal(t, restarts+2, strings.Count(s.read("systemctl"), "restart drover-agent"))
+	}
+}
+
 // What is not what the script was told is never put in place, and at its time the script gives up and says why.
 func TestScript_givesUp(t *testing.T) {
 	for what, tt := range map[string]struct {
@@ -198,6 +223,11 @@ func TestScript_givesUp(t *testing.T) {
 	out, err := s.run()
 	require.Error(t, err)
 	require.Equal(t, "drover: this must be run as root\n", out)
+	s = newServer(t)
+	s.install.Token = ""
+	out, err = s.run()
+	require.Error(t, err)
+	require.Equal(t, "drover: set DROVER_TOKEN to this machine's token\n", out)
 	s = newServer(t)
 	s.program("uname", "echo riscv64")
 	out, err = s.run()

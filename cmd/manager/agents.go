@@ -108,8 +108,13 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager, changed func()) 
 	install := func() bootstrap.Install {
 		return bootstrap.Install{Server: o.serverURL, CAChecksum: certs.Checksum(), Sums: sums}
 	}
+	byHand := func() ([]byte, error) {
+		script := install()
+		script.ByHand = true
+		return bootstrap.Script(script)
+	}
 	handler, err := agents.New(agents.Options{Client: p.direct, API: p.config, Server: o.serverURL, Authorities: certs.Bundle, Assets: assets,
-		InstallScript: func() ([]byte, error) { return bootstrap.Script(install()) }, Recorder: mgr.GetEventRecorder("endpoint"),
+		InstallScript: byHand, Recorder: mgr.GetEventRecorder("endpoint"),
 		TicketSecret: func() []byte { return certs.Derive("tickets of agents") },
 		Self:         &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.managerNamespace, Name: charts.AgentsService}}})
 	if err != nil {

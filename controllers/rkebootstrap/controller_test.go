@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/controllers/rkebootstrap"
+	"github.com/drover-project/drover/endpoint/agents"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -46,6 +47,7 @@ type world struct {
 	control  *rkev1.RKEControlPlane
 	machine  *clusterv1.Machine
 	endpoint bootstrap.Install
+	assets   *agents.Assets
 	r        *rkebootstrap.Reconciler
 }
 

@@ -2,14 +2,15 @@ package rkebootstrap_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/api/plan"
+	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/endpoint/agents"
+	"github.com/drover-project/drover/endpoint/certificate"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -32,17 +35,32 @@ func (w *world) serve() {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(w, err, string(out))
-	assets, err := agents.LoadAssets(dir)
+	w.assets, err = agents.LoadAssets(dir)
+	require.NoError(w, err)
+	w.moveEndpoint()
+}
+
+// moveEndpoint makes an endpoint with an address and an authority that nobody knows yet, and gives up the one before.
+func (w *world) moveEndpoint() {
+	w.Helper()
+	now := time.Now()
+	authorities, key, err := certificate.Authority("one of "+now.String(), now, now.Add(time.Hour))
+	require.NoError(w, err)
+	authority, err := tls.X509KeyPair(authorities, key)
+	require.NoError(w, err)
+	cert, key, err := certificate.Serving([]string{"127.0.0.1"}, &authority, now, now.Add(time.Hour))
+	require.NoError(w, err)
+	pair, err := tls.X509KeyPair(cert, key)
 	require.NoError(w, err)
 	server := httptest.NewUnstartedServer(nil)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()
 	w.Cleanup(server.Close)
-	authorities := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	server.Config.Handler, err = agents.New(agents.Options{Client: w.WithWatch, API: testkit.Config(w.T), Server: server.URL, Assets: assets,
+	server.Config.Handler, err = agents.New(agents.Options{Client: w.WithWatch, API: testkit.Config(w.T), Server: server.URL, Assets: w.assets,
 		Authorities: func(string) []byte { return authorities }, Recorder: events.NewFakeRecorder(10)})
 	require.NoError(w, err)
 	w.endpoint.Server, w.endpoint.CAChecksum, w.endpoint.Sums = server.URL, plan.Checksum(authorities), map[string]string{}
-	for name, sum := range assets.Sums() {
+	for name, sum := range w.assets.Sums() {
 		w.endpoint.Sums[strings.TrimPrefix(name, "drover-agent-linux-")] = sum
 	}
 }
@@ -54,41 +72,72 @@ func program(t *testing.T, root, name, body string) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "programs", name), []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 }
 
-// install runs the machine's script.
-func (w *world) install(root string) {
+// install runs a script, which is the machine's or one that knows no machine.
+func (w *world) install(root, text string) {
 	w.Helper()
 	script := exec.CommandContext(w.Context(), "/bin/sh")
 	script.Env = []string{"DROVER_ROOT=" + root, "PATH=" + filepath.Join(root, "programs") + ":" + os.Getenv("PATH")}
-	script.Stdin = strings.NewReader(strings.NewReplacer(`"/etc/drover/`, `"`+root+`/etc/drover/`, `"/var/lib/`, `"`+root+`/var/lib/`, `'/var/lib/`, `'`+root+`/var/lib/`).
-		Replace(string(w.secret("b1-machine-bootstrap").Data["value"])))
+	script.Stdin = strings.NewReader(strings.ReplaceAll(text, `"/etc/drover/`, `"`+root+`/etc/drover/`))
 	out, err := script.CombinedOutput()
 	require.NoError(w, err, string(out))
 	require.Contains(w, string(out), "drover: the agent is installed")
 }
 
+// script is the machine's, for a server with this root.
+func (w *world) script(root string) string {
+	w.Helper()
+	return strings.ReplaceAll(string(w.secret("b1-machine-bootstrap").Data["value"]), `'/var/lib/`, `'`+root+`/var/lib/`)
+}
+
+// restarts is how often systemd was told to start the agent, or to start it again.
+func (w *world) restarts(root string) int {
+	w.Helper()
+	told, err := os.ReadFile(filepath.Join(root, "systemctl"))
+	require.NoError(w, err)
+	return strings.Count(string(told), "restart drover-agent")
+}
+
 // boot is a server's first start: it runs the machine's script, and then the agent as its unit says. Of systemd there is only what notes what it was told.
-func (w *world) boot() (root string) {
+func (w *world) boot() (root string, stop func()) {
 	w.Helper()
 	root = w.TempDir()
 	program(w.T, root, "systemctl", `echo "$*" >>"$DROVER_ROOT/systemctl"`)
 	program(w.T, root, "id", "echo 0")
 	require.NoError(w, os.MkdirAll(filepath.Join(root, "proc"), 0o755))
 	require.NoError(w, os.WriteFile(filepath.Join(root, "proc/uptime"), []byte("1.00 1.00\n"), 0o600))
-	w.install(root)
+	w.install(root, w.script(root))
+	return root, w.start(root)
+}
+
+// start runs the agent.
+func (w *world) start(root string) (stop func()) {
+	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	agent := exec.CommandContext(ctx, filepath.Join(root, "usr/local/bin/drover-agent"), "--config", filepath.Join(root, "etc/drover/agent.yaml"))
-	log, err := os.Create(filepath.Join(root, "agent.log"))
+	log, err := os.OpenFile(filepath.Join(root, "agent.log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	require.NoError(w, err)
 	agent.Stdout, agent.Stderr = log, log
 	require.NoError(w, agent.Start())
-	w.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		_ = agent.Wait()
 		if text, err := os.ReadFile(log.Name()); err == nil && w.Failed() {
 			w.Log(string(text))
 		}
 	})
-	return root
+	w.Cleanup(stop)
+	return stop
+}
+
+// obeys delivers a plan, which the agent is to apply.
+func (w *world) obeys(order plan.Plan) {
+	w.Helper()
+	raw, err := json.Marshal(order)
+	require.NoError(w, err)
+	secret := w.secret("b1-machine-plan")
+	secret.Data[plan.KeyPlan], secret.Data[plan.KeyState] = raw, []byte(plan.StatePending)
+	require.NoError(w, w.Update(w.Context(), secret))
+	w.await("the plan is applied", func(data map[string][]byte) bool { return plan.State(data[plan.KeyState]) == plan.StateSucceeded })
 }
 
 // await watches the plan Secret until it is as said.
@@ -116,43 +165,56 @@ func TestFlow(t *testing.T) {
 	require.NoError(t, w.Update(t.Context(), w.control))
 	w.serve()
 	w.reconcile()
-	root := w.boot()
+	root, stop := w.boot()
 
-	secret := w.await("an agent has registered", func(data map[string][]byte) bool { return len(data[plan.KeyAgentPublicKey]) > 0 })
+	w.await("an agent has registered", func(data map[string][]byte) bool { return len(data[plan.KeyAgentPublicKey]) > 0 })
 	order := plan.Plan{Files: []plan.File{plan.NewFile(root+"/made", "0640", []byte("by plan"))},
 		Instructions: []plan.Instruction{{Command: plan.Command{Name: "greet", Command: "/bin/sh", Args: []string{"-c", "echo hello >>" + root + "/greeting"}}}}}
-	raw, err := json.Marshal(order)
-	require.NoError(t, err)
-	secret.Data[plan.KeyPlan], secret.Data[plan.KeyState] = raw, []byte(plan.StatePending)
-	require.NoError(t, w.Update(t.Context(), secret))
-	w.await("the plan is applied", func(data map[string][]byte) bool { return plan.State(data[plan.KeyState]) == plan.StateSucceeded })
+	w.obeys(order)
 	for name, want := range map[string]string{"made": "by plan", "greeting": "hello\n"} {
 		got, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
 		require.Equal(t, want, string(got))
 	}
 
-	w.install(root) // again, with the same data
-	told, err := os.ReadFile(filepath.Join(root, "systemctl"))
-	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(told), "restart drover-agent"), "an agent that has registered is left alone")
+	w.install(root, w.script(root)) // again, with the same data
+	require.Equal(t, 1, w.restarts(root), "an agent that has registered is left alone")
 
 	w.reconcile()
 	require.NotContains(t, w.secret("b1-machine-plan").Data, plan.KeyTokenHash)
 	require.NotContains(t, w.secret("b1-machine-bootstrap").Data, "token")
+	w.install(root, w.script(root))
+	require.Equal(t, 1, w.restarts(root), "also when the token is burned")
 
 	// Somebody deletes the plan Secret: the agent goes on with the next by its key, and does what it has done not once more.
 	require.NoError(t, w.Delete(t.Context(), w.secret("b1-machine-plan")))
 	w.reconcile()
 	require.NotContains(t, w.secret("b1-machine-bootstrap").Data, "token")
-	secret = w.secret("b1-machine-plan")
-	secret.Data[plan.KeyPlan], secret.Data[plan.KeyState] = raw, []byte(plan.StatePending)
-	require.NoError(t, w.Update(t.Context(), secret))
-	w.await("the plan is known to be applied", func(data map[string][]byte) bool { return plan.State(data[plan.KeyState]) == plan.StateSucceeded })
+	w.obeys(order)
 	got, err := os.ReadFile(filepath.Join(root, "greeting"))
 	require.NoError(t, err)
 	require.Equal(t, "hello\n", string(got))
 	w.reconcile()
-	require.NotEmpty(t, w.secret("b1-machine-plan").Data[plan.KeyAgentPublicKey])
+	key := w.secret("b1-machine-plan").Data[plan.KeyAgentPublicKey]
+	require.NotEmpty(t, key)
 	require.NotContains(t, w.secret("b1-machine-bootstrap").Data, "token")
+
+	// The endpoint has another authority and another address: the script run again brings the agent there by its key, the machine's and the one that is served.
+	served := func() string {
+		install := w.endpoint
+		install.ByHand = true
+		script, err := bootstrap.Script(install)
+		require.NoError(t, err)
+		return string(script)
+	}
+	for n, script := range []func() string{func() string { return w.script(root) }, served} {
+		w.moveEndpoint()
+		w.reconcile()
+		w.install(root, script())
+		require.Equal(t, n+2, w.restarts(root))
+		stop()
+		stop = w.start(root)
+		w.obeys(plan.Plan{Files: []plan.File{plan.NewFile(root+"/moved", "", []byte{byte(n)})}})
+		require.Equal(t, key, w.secret("b1-machine-plan").Data[plan.KeyAgentPublicKey])
+	}
 }
