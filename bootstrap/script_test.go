@@ -69,7 +69,9 @@ type server struct {
 	// asked counts the endpoint's answers; down are those that fail first.
 	asked, down atomic.Int32
 	agent       []byte
-	install     bootstrap.Install
+	// sum is what the endpoint says of its agent, if anything.
+	sum     string
+	install bootstrap.Install
 }
 
 func newServer(t *testing.T) *server {
@@ -87,6 +89,8 @@ func newServer(t *testing.T) *server {
 			_, _ = w.Write(authorities)
 		case "/assets/drover-agent-linux-amd64", "/assets/drover-agent-linux-arm64":
 			_, _ = w.Write(s.agent)
+		case "/assets/drover-agent-linux-amd64.sha256", "/assets/drover-agent-linux-arm64.sha256":
+			_, _ = w.Write([]byte(s.sum + "\n"))
 		default:
 			http.NotFound(w, r)
 		}
@@ -172,6 +176,27 @@ func TestScript_installs(t *testing.T) {
 	require.Equal(t, 2, strings.Count(s.read("systemctl"), "restart drover-agent"), "what changed reaches the agent")
 }
 
+// A manager that was upgraded while the server booted has another agent, and says so itself.
+func TestScript_upgrade(t *testing.T) {
+	s := newServer(t)
+	s.agent = []byte("the next agent")
+	s.sum = sumOf(s.agent)
+	out, err := s.run()
+	require.NoError(t, err, out)
+	require.Equal(t, "the next agent", s.read("usr/local/bin/drover-agent"))
+	require.Equal(t, []string{"drover-agent"}, names(t, filepath.Join(s.root, "usr/local/bin")))
+}
+
+func names(t *testing.T, folder string) (out []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, entry := range entries {
+		out = append(out, entry.Name())
+	}
+	return out
+}
+
 // The way back after another authority or address, when the token is long burned: the machine's script, or the one that is served, which knows no machine.
 func TestScript_again(t *testing.T) {
 	s := newServer(t)
@@ -204,7 +229,11 @@ func TestScript_givesUp(t *testing.T) {
 	}{
 		"another authority": {func(s *server) { s.install.CAChecksum = sumOf([]byte("other")) }, ": what came has not the SHA-256 "},
 		"another agent":     {func(s *server) { s.agent = []byte("evil") }, "what came has not the SHA-256 "},
-		"no manager":        {func(s *server) { s.down.Store(1000) }, "/cacerts?checksum="},
+		"a damaged one":     {func(s *server) { s.sum, s.agent = sumOf([]byte("new")), []byte("ne") }, "what came has not the SHA-256 "},
+		"a sum of nobody's": {func(s *server) {
+			s.sum, s.agent, s.install.CAChecksum = sumOf([]byte("evil")), []byte("evil"), ""
+		}, "curl: (60)"},
+		"no manager": {func(s *server) { s.down.Store(1000) }, "/cacerts?checksum="},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := newServer(t)

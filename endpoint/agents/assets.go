@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -68,13 +69,17 @@ func sumOf(path string) (string, error) {
 // Sums are the SHA-256 sums of the files by name, lower-case hex.
 func (a *Assets) Sums() map[string]string { return a.sums }
 
-// ServeHTTP implements http.Handler; the request's path value "name" is the file's. Parts of a file can be asked for, so that a download that
-// broke goes on.
+// ServeHTTP implements http.Handler; the request's path value "name" is the file's, or with .sha256 that of its sum. Parts of a file can be asked for, so that
+// a download that broke goes on.
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
+	name, ofSum := strings.CutSuffix(r.PathValue("name"), ".sha256")
 	sum, ok := a.sums[name]
-	if !ok {
+	switch {
+	case !ok:
 		http.NotFound(w, r)
+		return
+	case ofSum:
+		answer(w, "text/plain", []byte(sum+"\n"))
 		return
 	}
 	w.Header().Set("ETag", `"`+sum+`"`)

@@ -487,12 +487,13 @@ func TestPassThrough_addsNothing(t *testing.T) {
 func TestPublic(t *testing.T) {
 	m := newManager(t)
 	for path, want := range map[string]string{"/healthz": "ok", "/cacerts": string(m.authorities("")), "/cacerts?checksum=of-then": "those of then",
-		"/system-agent-install.sh": "#!/bin/sh\n", "/assets/drover-agent-linux-amd64": "an agent"} {
+		"/system-agent-install.sh": "#!/bin/sh\n", "/assets/drover-agent-linux-amd64": "an agent",
+		"/assets/drover-agent-linux-amd64.sha256": plan.Checksum([]byte("an agent")) + "\n"} {
 		code, text := m.do(http.MethodGet, path, nil, nil)
 		require.Equal(t, http.StatusOK, code, path)
 		require.Equal(t, want, text, path)
 	}
-	for _, path := range []string{"/", "/assets/", "/assets/secret.txt", "/assets/..%2fhandler.go", "/assets/drover-agent-linux-arm64"} {
+	for _, path := range []string{"/", "/assets/", "/assets/secret.txt", "/assets/..%2fhandler.go", "/assets/drover-agent-linux-arm64", "/assets/secret.txt.sha256"} {
 		code, _ := m.do(http.MethodGet, path, nil, nil)
 		require.Equal(t, http.StatusNotFound, code, path)
 	}
