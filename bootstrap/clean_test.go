@@ -114,7 +114,7 @@ func (s *server) sh(stdin io.Reader, args ...string) (string, int) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), "/bin/sh", args...)
 	cmd.Stdin, cmd.SysProcAttr = stdin, &syscall.SysProcAttr{Setpgid: true}
-	cmd.Env = []string{"DROVER_ROOT=" + s.root, "PATH=" + filepath.Join(s.root, "programs") + ":" + os.Getenv("PATH")}
+	cmd.Env = []string{"DROVER_ROOT=" + s.root, "PATH=" + filepath.Join(s.root, "programs") + ":" + s.path}
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		require.NoError(s, err)

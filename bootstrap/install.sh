@@ -20,28 +20,25 @@ uptime() {
 
 # get URL FILE TRUST downloads; TRUST is a file of certificates, "system", or "none" for what is verified afterwards.
 get() {
+	url=$1 file=$2 by=$3
 	if command -v curl >/dev/null; then
-		case $3 in
-		none) set -- "$1" "$2" --insecure ;;
-		system) set -- "$1" "$2" ;;
-		*) set -- "$1" "$2" --cacert "$3" ;;
-		esac
-		url=$1 file=$2
-		shift 2
-		curl --fail --silent --show-error --proto =https --connect-timeout 20 --speed-limit 100 --speed-time 60 "$@" --output "$file" "$url"
+		set -- curl --fail --silent --show-error --proto =https --connect-timeout 20 --speed-limit 100 --speed-time 60 --output "$file"
+		none=--insecure ca=--cacert
 	elif command -v wget >/dev/null; then
-		case $3 in
-		none) set -- "$1" "$2" --no-check-certificate ;;
-		system) set -- "$1" "$2" ;;
-		*) set -- "$1" "$2" --ca-certificate="$3" ;;
-		esac
-		url=$1 file=$2
-		shift 2
-		wget --no-verbose --https-only --timeout=60 --tries=1 "$@" --output-document="$file" "$url"
+		# It knows no other names than these.
+		export https_proxy="${https_proxy:-${HTTPS_PROXY:-}}" no_proxy="${no_proxy:-${NO_PROXY:-}}"
+		set -- wget --no-verbose --https-only --timeout=60 --tries=1 --output-document="$file"
+		none=--no-check-certificate ca=--ca-certificate
 	else
 		echo "this server has neither curl nor wget: install one by its cloud-init or in its image"
 		return 1
 	fi
+	case $by in
+	none) set -- "$@" "$none" ;;
+	system) ;;
+	*) set -- "$@" "$ca" "$by" ;;
+	esac
+	"$@" "$url"
 }
 
 matches() { echo "$2  $1" | sha256sum -c >/dev/null 2>&1; }

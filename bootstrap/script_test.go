@@ -5,11 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/pem"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,15 +72,17 @@ type server struct {
 	// asked counts the endpoint's answers; down are those that fail first.
 	asked, down atomic.Int32
 	agent       []byte
+	authorities []byte
 	// sum is what the endpoint says of its agent, if anything.
 	sum     string
 	install bootstrap.Install
+	// path is where its programs are, beside those that stand in.
+	path string
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{T: t, root: t.TempDir(), agent: []byte("#!/bin/sh\n")}
-	var authorities []byte
+	s := &server{T: t, root: t.TempDir(), path: os.Getenv("PATH"), agent: []byte("#!/bin/sh\n")}
 	endpoint := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.asked.Add(1)
 		if s.down.Add(-1) >= 0 {
@@ -86,7 +91,7 @@ func newServer(t *testing.T) *server {
 		}
 		switch r.URL.Path {
 		case "/cacerts":
-			_, _ = w.Write(authorities)
+			_, _ = w.Write(s.authorities)
 		case "/assets/drover-agent-linux-amd64", "/assets/drover-agent-linux-arm64":
 			_, _ = w.Write(s.agent)
 		case "/assets/drover-agent-linux-amd64.sha256", "/assets/drover-agent-linux-arm64.sha256":
@@ -96,9 +101,9 @@ func newServer(t *testing.T) *server {
 		}
 	}))
 	t.Cleanup(endpoint.Close)
-	authorities = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: endpoint.Certificate().Raw})
+	s.authorities = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: endpoint.Certificate().Raw})
 	s.install = install()
-	s.install.Server, s.install.CAChecksum = endpoint.URL, sumOf(authorities)
+	s.install.Server, s.install.CAChecksum = endpoint.URL, sumOf(s.authorities)
 	s.install.Env = s.install.Env[1:]
 	s.install.Sums = map[string]string{"amd64": sumOf(s.agent), "arm64": sumOf(s.agent)}
 	s.write("proc/uptime", "100.00 90.00\n", 0o600)
@@ -140,7 +145,7 @@ func (s *server) shell(script []byte) (string, error) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-s")
 	cmd.Stdin = bytes.NewReader(script)
-	cmd.Env = []string{"DROVER_ROOT=" + s.root, "PATH=" + filepath.Join(s.root, "programs") + ":" + os.Getenv("PATH")}
+	cmd.Env = []string{"DROVER_ROOT=" + s.root, "PATH=" + filepath.Join(s.root, "programs") + ":" + s.path}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -221,6 +226,99 @@ func TestScript_again(t *testing.T) {
 	}
 }
 
+// lacks takes programs off the server.
+func (s *server) lacks(programs ...string) {
+	s.Helper()
+	path := filepath.Join(s.root, "programs", "real")
+	require.NoError(s, os.MkdirAll(path, 0o755))
+	for _, folder := range filepath.SplitList(s.path) {
+		entries, _ := os.ReadDir(folder)
+		for _, entry := range entries {
+			if !slices.Contains(programs, entry.Name()) {
+				_ = os.Symlink(filepath.Join(folder, entry.Name()), filepath.Join(path, entry.Name())) // the first of a name counts
+			}
+		}
+	}
+	s.path = path
+}
+
+// proxy is a proxy that counts what goes through it.
+func (s *server) proxy() (address string, used *atomic.Int32) {
+	s.Helper()
+	used = &atomic.Int32{}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		used.Add(1)
+		to, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", r.Host)
+		if err != nil || r.Method != http.MethodConnect {
+			http.Error(w, "not by this proxy", http.StatusBadGateway)
+			return
+		}
+		defer to.Close()
+		from, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer from.Close()
+		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(to, buffered) }()
+		_, _ = io.Copy(from, to)
+	}))
+	s.Cleanup(proxy.Close)
+	return proxy.URL, used
+}
+
+// givesUp is a sleep after which the script has waited for as long as it may.
+const givesUp = `echo "30000.00 1.00" >"$DROVER_ROOT/proc/uptime"`
+
+// Servers differ in what they have, and in what is between them and the manager.
+func TestScript_servers(t *testing.T) {
+	for what, change := range map[string]func(*server) (check func()){
+		"a proxy": func(s *server) func() {
+			address, used := s.proxy()
+			s.install.Env = []bootstrap.EnvVar{{Name: "HTTPS_PROXY", Value: address}}
+			return func() { require.EqualValues(s, 2, used.Load()) }
+		},
+		"a proxy that is not for the manager": func(s *server) func() {
+			s.install.Env = []bootstrap.EnvVar{{Name: "HTTPS_PROXY", Value: "http://127.0.0.1:1"}, {Name: "NO_PROXY", Value: "127.0.0.1"}}
+			return func() {}
+		},
+		"a /usr that cannot be written": func(s *server) func() {
+			s.write("usr/local", "", 0o600)
+			return func() {
+				require.Equal(s, string(s.agent), s.read("opt/drover/bin/drover-agent"))
+				require.Contains(s, s.read("etc/systemd/system/drover-agent.service"), "ExecStart="+s.root+"/opt/drover/bin/drover-agent ")
+			}
+		},
+		"authorities of its own": func(s *server) func() { // of curl and of wget
+			own := filepath.Join(s.root, "own.crt")
+			s.write("own.crt", string(s.authorities), 0o600)
+			s.write("wgetrc", "ca_certificate="+own+"\n", 0o600)
+			s.install.CAChecksum = ""
+			s.install.Env = []bootstrap.EnvVar{{Name: "SSL_CERT_FILE", Value: own}, {Name: "WGETRC", Value: filepath.Join(s.root, "wgetrc")}}
+			return func() {
+				require.NotContains(s, s.read("etc/drover/agent.yaml"), "caFile")
+				require.NoFileExists(s, filepath.Join(s.root, "etc/drover/ca.crt"))
+			}
+		},
+	} {
+		for tool, other := range map[string]string{"curl": "wget", "wget": "curl"} {
+			t.Run(what+", "+tool, func(t *testing.T) {
+				if _, err := exec.LookPath(tool); err != nil {
+					t.Skip(err)
+				}
+				s := newServer(t)
+				s.program("sleep", givesUp)
+				s.lacks(other)
+				check := change(s)
+				out, err := s.run()
+				require.NoError(t, err, out)
+				require.Contains(t, out, "drover: the agent is installed")
+				check()
+			})
+		}
+	}
+}
+
 // What is not what the script was told is never put in place, and at its time the script gives up and says why.
 func TestScript_givesUp(t *testing.T) {
 	for what, tt := range map[string]struct {
@@ -238,7 +336,7 @@ func TestScript_givesUp(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := newServer(t)
 			tt.wrong(s)
-			s.program("sleep", `echo "30000.00 1.00" >"$DROVER_ROOT/proc/uptime"`)
+			s.program("sleep", givesUp)
 			out, err := s.run()
 			require.Error(t, err)
 			require.Contains(t, out, "drover: giving up: "+s.install.Server)
