@@ -64,22 +64,34 @@ uninstall() {
 	rm -rf "$DROVER_ROOT/etc/rancher/$1"
 }
 
+# end_script ends the bootstrap script, which may wait for its manager for hours: it would go on on another machine's host.
+end_script() {
+	pid=$(cat "$DROVER_RUN/pid" 2>/dev/null) || return 0
+	tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF "$DROVER_RUN/run" || return 0 # another process got its number
+	say "ending the bootstrap script, which still runs"
+	kill -9 "-$pid" || fail 1 "the bootstrap script still runs and could not be ended: process $pid"
+}
+
 remove_agent() {
 	if [ -e "$unit" ]; then
 		rm -f "$unit"
 		systemctl daemon-reload
 	fi
-	rm -f "$DROVER_ROOT/usr/local/bin/drover-agent" "$DROVER_ROOT/opt/drover/bin/drover-agent"
-	take_away "$agent" work images agent.key rancher2_connection_info.json journal.json
+	rm -f "$DROVER_ROOT/usr/local/bin/drover-agent"* "$DROVER_ROOT/opt/drover/bin/drover-agent"*
+	[ -z "$agent" ] || take_away "$agent" work images agent.key rancher2_connection_info.json journal.json journal.json.unreadable
 	rm -rf "$etc"
 }
 
 clean() {
 	etc=$DROVER_ROOT/etc/drover
 	unit=$DROVER_ROOT/etc/systemd/system/drover-agent.service
-	[ -e "$etc/agent.yaml" ] || return 0
-	agent=$(sed -n 's/.*"folder":"\([^"\\]*\)".*/\1/p' "$etc/agent.yaml")
-	is_path "$agent" || fail 3 "$etc/agent.yaml does not say where the agent's folder is"
+	end_script
+	[ -d "$etc" ] || return 0
+	agent=
+	if [ -e "$etc/agent.yaml" ]; then # else the script did not come so far
+		agent=$(sed -n 's/.*"folder":"\([^"\\]*\)".*/\1/p' "$etc/agent.yaml")
+		is_path "$agent" || fail 3 "$etc/agent.yaml does not say where the agent's folder is"
+	fi
 	brought=$(sed -n "s|^DROVER_TOKEN='drover/\(.*\)/[^/]*'\$|\1|p" "$DROVER_RUN/script" 2>/dev/null || :)
 	follows=$(followed)
 	if [ -n "$follows" ] && [ "$follows" != "$brought" ]; then
@@ -87,7 +99,7 @@ clean() {
 	fi
 	# From here on nothing starts again by itself.
 	[ "$part" = by-plan ] || [ ! -e "$unit" ] || systemctl disable --quiet --now drover-agent || fail 1 "the agent could not be stopped"
-	if [ -e "$DROVER_ROOT$agent/journal.json" ]; then # it has had a plan
+	if [ -e "$DROVER_ROOT$agent/journal.json" ] || [ -e "$DROVER_ROOT$agent/journal.json.unreadable" ]; then # it has had a plan
 		uninstall k3s K3S_DATA_DIR
 		uninstall rke2 RKE2_DATA_DIR
 		take_away /etc/rancher/agent registries.yaml

@@ -241,6 +241,47 @@ func TestCleanScript_withoutAPlan(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(s.root, "usr/local/bin/drover-agent"))
 }
 
+// A journal that the agent could not read and put aside tells of a plan, too.
+func TestCleanScript_unreadableJournal(t *testing.T) {
+	s := newHost(t)
+	journal := filepath.Join(s.root, "var/lib/drover-agent/journal.json")
+	require.NoError(t, os.Rename(journal, journal+".unreadable"))
+	out, code := s.clean()
+	require.Zero(t, code, out)
+	require.Equal(t, "/var/lib/rancher/k3s\n", s.read("uninstalled"))
+	require.Empty(t, s.files())
+}
+
+// The bootstrap script may still wait for its manager when the machine is deleted: it is ended, with what it has started, before another machine has the host.
+func TestCleanScript_whileTheScriptRuns(t *testing.T) {
+	for what, others := range map[string]bool{"its own": false, "another process of that number": true} {
+		t.Run(what, func(t *testing.T) {
+			s := newServer(t)
+			s.write("claim/claim", "uid-1\n", 0o600)
+			s.write("etc/drover/ca.crt", "ca", 0o600)
+			s.write("usr/local/bin/drover-agent.new", "", 0o600)
+			run := filepath.Join(s.cleaning().Run, "run")
+			s.write("claim/userdata/uid-1/run", "read x\n", 0o600)
+			if others {
+				run = filepath.Join(s.root, "programs/other")
+				s.write("programs/other", "read x\n", 0o600)
+			}
+			script := exec.CommandContext(t.Context(), "/bin/sh", run)
+			script.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			ends, err := script.StdinPipe()
+			require.NoError(t, err)
+			require.NoError(t, script.Start())
+			s.write("claim/userdata/uid-1/pid", strconv.Itoa(script.Process.Pid)+"\n", 0o600)
+			out, code := s.clean()
+			require.Zero(t, code, out)
+			require.Empty(t, s.files())
+			require.NoError(t, ends.Close())
+			_ = script.Wait()
+			require.Equal(t, !others, script.ProcessState.Sys().(syscall.WaitStatus).Signaled())
+		})
+	}
+}
+
 // agentsFiles are what the agent needs to report, and the unit to do the rest.
 var agentsFiles = []string{"claim/claim", "claim/userdata/uid-1/clean", "claim/userdata/uid-1/script", "etc/drover/agent.yaml", "etc/drover/ca.crt",
 	"etc/systemd/system/drover-agent.service", "etc/systemd/system/drover-clean.service", "usr/local/bin/drover-agent", "var/lib/drover-agent/agent.key",
