@@ -44,11 +44,14 @@ func (l *look) config() (settings, []plan.File, error) {
 	return s, append([]plan.File{plan.NewFile(l.configPath(), "0600", text)}, files...), nil
 }
 
+// defaultCNI is the network of RKE2, as Rancher has it. Without the argument RKE2 takes another.
+const defaultCNI = "calico"
+
 // layered is the configuration as the user wrote it.
 func (l *look) layered() (settings, error) {
 	s := settings{}
 	if l.release.Distribution == releases.RKE2 && l.Roles.IsServer() {
-		s["cni"] = "calico" // as Rancher has it
+		s["cni"] = defaultCNI
 	}
 	for _, layer := range l.layers {
 		matches, err := layer.selector.matches(l.Labels)
@@ -68,6 +71,25 @@ func (l *look) layered() (settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// ofInit is what the layers tell the init node of an argument, which may be one that says something of the whole cluster and that agents are not told.
+func (p *planner) ofInit(name string) []any {
+	s := settings{}
+	if p.release.Distribution == releases.RKE2 {
+		s["cni"] = defaultCNI
+	}
+	for _, layer := range p.layers {
+		if matches, err := layer.selector.matches(p.init.Labels); err != nil || !matches {
+			continue
+		}
+		for _, one := range []string{name, name + "+"} {
+			if value, given := layer.value(one); given {
+				s[one] = value
+			}
+		}
+	}
+	return s.all(name)
 }
 
 // owned are arguments that follow from the cluster and the machine.

@@ -16,13 +16,13 @@ import (
 
 // addresses sets what the node calls itself. Addresses of a family that the cluster has no range of are left out: the distribution would not start.
 func (l *look) addresses(s settings) {
-	families := familiesOf(s.list("cluster-cidr"))
+	families := l.families()
 	internal, external := families.pick(l.InternalIPs), families.pick(l.ExternalIPs)
 	if len(internal) == 0 {
 		internal, external = external, nil
 	}
 	if _, given := s["node-ip"]; !given && len(internal) > 0 {
-		s.add("node-ip", internal...)
+		s.add("node-ip", firstOfEach(internal)...)
 	}
 	// A cloud's controller manager tells external addresses itself.
 	if _, given := s["node-external-ip"]; !given && len(external) > 0 && s["cloud-provider-name"] == nil {
@@ -60,10 +60,23 @@ func usable(addresses []string) []string {
 	return found
 }
 
-// families are those of the cluster's networks, the first one first. Without any it is what the server has, IPv4 if it has both.
+// families are those of the cluster's networks, the first one first; true is IPv6. Without any it is what the server has, IPv4 if it has both.
 type families []bool
 
-// familiesOf reads ranges; true is IPv6.
+// families are those of the ranges that the init node is told, or else the one that it takes for its addresses: an agent is told no ranges.
+func (l *look) families() families {
+	if all := familiesOf(l.ofInit("cluster-cidr")); len(all) > 0 {
+		return all
+	}
+	for _, addresses := range [][]string{l.init.InternalIPs, l.init.ExternalIPs} {
+		if found := usable(addresses); len(found) > 0 {
+			return families{!slices.ContainsFunc(found, func(text string) bool { return !is6(text) })}
+		}
+	}
+	return nil
+}
+
+// familiesOf reads ranges.
 func familiesOf(ranges []any) families {
 	var all families
 	for _, item := range ranges {
@@ -79,7 +92,6 @@ func familiesOf(ranges []any) families {
 
 func (f families) pick(addresses []string) []string {
 	found := usable(addresses)
-	is6 := func(text string) bool { return strings.Contains(text, ":") }
 	if len(f) == 0 {
 		f = families{!slices.ContainsFunc(found, func(text string) bool { return !is6(text) })}
 	}
@@ -92,6 +104,19 @@ func (f families) pick(addresses []string) []string {
 		}
 	}
 	return picked
+}
+
+func is6(text string) bool { return strings.Contains(text, ":") }
+
+// firstOfEach is the first address of each family: the kubelet takes one, or two of which one is IPv6 (k8s.io/component-helpers/node/util, ips.go).
+func firstOfEach(addresses []string) []string {
+	var first []string
+	for _, text := range addresses {
+		if !slices.ContainsFunc(first, func(one string) bool { return is6(one) == is6(text) }) {
+			first = append(first, text)
+		}
+	}
+	return first
 }
 
 // node sets what the kubelet registers its Node with.

@@ -56,11 +56,7 @@ func (l *look) probe(get plan.HTTPGet) plan.Probe {
 
 // hasCalico reports whether the cluster's network is calico, which is what a server says, and its workers are not told.
 func (l *look) hasCalico() bool {
-	s := settings{"cni": "calico"}
-	if value, _ := l.layers[0].value("cni"); value != nil {
-		s["cni"] = value
-	}
-	return slices.ContainsFunc(s.list("cni"), func(item any) bool {
+	return slices.ContainsFunc(l.ofInit("cni"), func(item any) bool {
 		text, _ := item.(string)
 		return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '+' }), "calico")
 	})
@@ -69,7 +65,7 @@ func (l *look) hasCalico() bool {
 // value is what follows a prefix in a list; the last one counts.
 func (s settings) value(name, prefix string) string {
 	found := ""
-	for _, item := range s.list(name) {
+	for _, item := range s.all(name) {
 		text, _ := item.(string)
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			found = rest

@@ -161,6 +161,9 @@ func (s settings) list(name string) []any {
 	}
 }
 
+// all is everything that is said of an argument, what is added with + last.
+func (s settings) all(name string) []any { return slices.Concat(s.list(name), s.list(name+"+")) }
+
 // add puts texts at the end of a list.
 func (s settings) add(name string, texts ...string) {
 	if len(texts) == 0 {
@@ -175,7 +178,7 @@ func (s settings) add(name string, texts ...string) {
 
 // has reports whether a list has an item that begins so.
 func (s settings) has(name, prefix string) bool {
-	return slices.ContainsFunc(s.list(name), func(item any) bool {
+	return slices.ContainsFunc(s.all(name), func(item any) bool {
 		text, _ := item.(string)
 		return strings.HasPrefix(text, prefix)
 	})
