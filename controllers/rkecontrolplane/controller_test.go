@@ -2,6 +2,7 @@ package rkecontrolplane_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ func TestReconcile(t *testing.T) {
 
 	before := w.secret("server-machine-plan").Data
 	w.server("server", 1)
+	worker := w.machineNamed("worker")
+	worker.Annotations = map[string]string{rkev1.InternalAddressAnnotation: "10.1.0.2"}
+	require.NoError(t, w.Update(t.Context(), worker))
 	w.server("worker", 2)
 	w.reconcile()
 	secret := w.secret("server-machine-plan")
@@ -71,7 +75,11 @@ func TestReconcile(t *testing.T) {
 	w.expectMachine("server", rkev1.UpToDateReason)
 	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "https://203.0.113.1:6443")
 	require.Nil(t, w.obj.Status.Initialization.ControlPlaneInitialized)
-	require.Contains(t, file(t, w.planOf("worker"), "50-rancher.yaml"), "https://10.0.0.1:6443")
+	var config map[string]any
+	require.NoError(t, json.Unmarshal([]byte(file(t, w.planOf("worker"), "50-rancher.yaml")), &config))
+	require.Equal(t, "https://10.0.0.1:6443", config["server"])
+	require.Equal(t, []any{"10.1.0.2"}, config["node-ip"], "what an annotation says takes the place of what the infra machine does")
+	require.Equal(t, []any{"203.0.113.2"}, config["node-external-ip"], "of its own kind")
 	require.Equal(t, "https://10.0.0.1:6443", w.secret("worker-machine-plan").Annotations[rkev1.JoinedToAnnotation])
 	require.Equal(t, "https://203.0.113.1:6443", w.host())
 

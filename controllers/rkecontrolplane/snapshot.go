@@ -181,12 +181,12 @@ func (r *Reconciler) silentSince(s *scope, secret *corev1.Secret) time.Time {
 	return seen
 }
 
-// look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is.
+// look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is; addresses that an annotation
+// gives take their place, of internal and external ones each by itself.
 func look(machine *clusterv1.Machine) planner.Machine {
 	m := planner.Machine{Name: machine.Name, Labels: machine.Labels, Roles: planner.RolesOf(machine.Labels), OS: machine.Labels[rkev1.OSLabel],
 		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), Joined: machine.Status.NodeRef.IsDefined(),
-		KubeletVersion: kubeletVersion(machine), ProviderID: machine.Spec.ProviderID,
-		InternalIPs: listed(machine.Annotations[rkev1.InternalAddressAnnotation]), ExternalIPs: listed(machine.Annotations[rkev1.AddressAnnotation])}
+		KubeletVersion: kubeletVersion(machine), ProviderID: machine.Spec.ProviderID}
 	if done := machine.Status.Initialization.InfrastructureProvisioned; done != nil {
 		m.Provisioned = *done
 	}
@@ -198,6 +198,12 @@ func look(machine *clusterv1.Machine) planner.Machine {
 			m.ExternalIPs = append(m.ExternalIPs, address.Address)
 		default: // names are looked up by somebody else
 		}
+	}
+	if given := listed(machine.Annotations[rkev1.InternalAddressAnnotation]); len(given) > 0 {
+		m.InternalIPs = given
+	}
+	if given := listed(machine.Annotations[rkev1.AddressAnnotation]); len(given) > 0 {
+		m.ExternalIPs = given
 	}
 	return m
 }

@@ -123,7 +123,7 @@ const (
 	// NodeLabelsAnnotation and NodeTaintsAnnotation on a CAPI Machine are JSON: what its Node gets beside what its infra machine says.
 	NodeLabelsAnnotation = "rke.cattle.io/labels"
 	NodeTaintsAnnotation = "rke.cattle.io/taints"
-	// AddressAnnotation and InternalAddressAnnotation on a CAPI Machine are addresses, separated by commas, that go before those of its infra machine.
+	// AddressAnnotation and InternalAddressAnnotation on a CAPI Machine are addresses, separated by commas, that take the place of those of its infra machine.
 	AddressAnnotation         = "rke.cattle.io/address"
 	InternalAddressAnnotation = "rke.cattle.io/internal-address"
 	// AuthorizedForClustersAnnotation on a Secret or ConfigMap lists the clusters, separated by commas, that may have it as a file.
