@@ -141,16 +141,29 @@ func (p *planner) bootstrapped() bool {
 	})
 }
 
+// lost is said where no machine that stays is known to have the cluster's data and the label of it. One whose label was taken away, as an edit of its
+// MachineDeployment's template does, still has the data.
 func (p *planner) lost() *fault {
+	for _, m := range p.staying(func(Roles) bool { return true }) {
+		if !m.Roles.Etcd && p.hasMade(m) {
+			return because(rkev1.NoEtcdMachineReason, "%s made the cluster and has its etcd data, but has lost the label %s=true: give it back, "+
+				"in the template of its MachineDeployment if it has one", m.Name, rkev1.EtcdRoleLabel)
+		}
+	}
 	return because(rkev1.EtcdLostReason, "the cluster was made before, and no machine has its etcd data any more: a new machine would be an empty cluster")
 }
 
-// initNodeElected finds the machine that makes the cluster. Its marks in the plan Secret stay, so that no other is chosen later; either is enough, and so is that
-// it is remembered.
+// hasMade reports whether a machine has made the cluster or was told to. Its marks in the plan Secret stay, so that no other is chosen later; either is enough,
+// and so is that it is remembered.
+func (p *planner) hasMade(m *Machine) bool {
+	return p.MadeBy != "" && m.ID == p.MadeBy || m.Secret != nil && (m.Secret.InitNode || m.Secret.JoinedTo == joinedToNone)
+}
+
+// initNodeElected finds the machine that makes the cluster.
 func (p *planner) initNodeElected() *fault {
 	candidates := p.staying(isEtcd)
 	for _, m := range candidates {
-		if p.MadeBy != "" && m.ID == p.MadeBy || m.Secret != nil && (m.Secret.InitNode || m.Secret.JoinedTo == joinedToNone) {
+		if p.hasMade(m) {
 			p.init = m
 			return nil
 		}
