@@ -33,7 +33,10 @@ func (l *look) config() (settings, []plan.File, error) {
 	}
 	l.addresses(s)
 	l.node(s)
-	files := l.contents(s)
+	files, err := l.contents(s)
+	if err != nil {
+		return nil, nil, err
+	}
 	if l.Spec.UnmanagedConfig {
 		return s, nil, nil
 	}
@@ -160,22 +163,60 @@ func (l *look) role(s settings) {
 // know it. The ports are Kubernetes'.
 var components = []struct{ name, port string }{{"kube-controller-manager", "10257"}, {"kube-scheduler", "10259"}}
 
-// embedded are arguments whose value may be a file's content instead of its path.
-var embedded = []string{"audit-policy-file", "cloud-provider-config", "flannel-conf", "etcd-s3-endpoint-ca"}
+// embedded are arguments whose value may be a file's content instead of its path. That of one may be the name of a Secret that has it under a key.
+var embedded = []string{"audit-policy-file", cloudProviderConfig, "flannel-conf", "etcd-s3-endpoint-ca"}
+
+const (
+	cloudProviderConfig = "cloud-provider-config"
+	cloudProviderKey    = "credential"
+	secretScheme        = "secret://"
+)
+
+// secretOf reads secret://<namespace>:<name>; without that form there is no name.
+func secretOf(text string) (namespace, name string) {
+	if reference, is := strings.CutPrefix(text, secretScheme); is {
+		namespace, name, _ = strings.Cut(reference, ":")
+	}
+	return namespace, name
+}
 
 // contents makes files of contents, and puts their paths in their place.
-func (l *look) contents(s settings) []plan.File {
+func (l *look) contents(s settings) ([]plan.File, error) {
 	var files []plan.File
 	for _, name := range embedded {
 		content, _ := s[name].(string)
 		if content == "" || path.IsAbs(content) && !strings.Contains(content, "\n") {
 			continue
 		}
+		if name == cloudProviderConfig && strings.HasPrefix(content, secretScheme) {
+			var err error
+			if content, err = l.secretContent(content); err != nil {
+				return nil, err
+			}
+		}
 		file := plan.NewFile(l.dataDir()+"/etc/config-files/"+name, "0600", []byte(content))
 		s[name] = file.Path
 		files = append(files, file)
 	}
-	return files
+	return files, nil
+}
+
+// secretContent is what a Secret holds that is named in the place of a content, and is shared with the cluster.
+func (l *look) secretContent(reference string) (string, error) {
+	namespace, name := secretOf(reference)
+	if namespace != l.Namespace || name == "" {
+		return "", because(rkev1.ConfigInvalidReason, "%s names no Secret of the control plane's namespace: make one there with the key %s, and write %s%s:NAME",
+			cloudProviderConfig, cloudProviderKey, secretScheme, l.Namespace)
+	}
+	object, err := l.shared(cloudProviderConfig, SecretKind, name)
+	if err != nil {
+		return "", err
+	}
+	content := object.Data[cloudProviderKey]
+	if len(content) == 0 {
+		return "", because(rkev1.FileSourceInvalidReason, "%s: Secret %.100q has nothing under the key %s", cloudProviderConfig, name, cloudProviderKey)
+	}
+	return string(content), nil
 }
 
 // selector picks machines by their labels. It is parsed once, and asked for each machine.
@@ -247,7 +288,7 @@ const (
 // bounded refuses a specification that would cost more than any cluster needs, for each machine is looked at with all of it; then it reads it.
 func (p *planner) bounded() *fault {
 	if len(NewUses(p.Spec)) > MaxReferences {
-		return because(rkev1.ReferencesExceededReason, "spec names more than %d Secrets and ConfigMaps in registries, machineSelectorFiles and etcd, and no more are read", MaxReferences)
+		return because(rkev1.ReferencesExceededReason, "spec names more than %d Secrets and ConfigMaps in registries, machineSelectorFiles, etcd and cloud-provider-config, and no more are read", MaxReferences)
 	}
 	if key := p.TooLarge; key != nil {
 		return because(rkev1.ReferencesExceededReason, "what is used of the Secrets and ConfigMaps that spec names has more than %d bytes with the %s %.100q", MaxObjectBytes, key.Kind, key.Name)

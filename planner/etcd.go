@@ -3,7 +3,10 @@ package planner
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -32,16 +35,20 @@ func (l *look) snapshots(s settings) error {
 // uploads sets where snapshots go; what spec.etcd.s3 leaves open the credential may say.
 func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 	var credential map[string][]byte
+	said := func(key string) string { return valueOf(credential, key) }
 	if name := s3.CloudCredentialName; name != "" {
 		object, found := l.Objects[ObjectKey{SecretKind, name}]
-		if !found {
+		switch {
+		case !found && strings.Contains(name, ":"):
+			return because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: there is no Secret %.100q that may be used here: create it, and name "+
+				"this namespace, %s, in its annotation %s", name, l.Namespace, rkev1.AllowedNamespacesAnnotation)
+		case !found:
 			return because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: there is no Secret %.100q in the control plane's namespace", name)
 		}
-		if credential = object.Data; len(credential["accessKey"]) == 0 || len(credential["secretKey"]) == 0 {
+		if credential = object.Data; said("accessKey") == "" || said("secretKey") == "" {
 			return because(rkev1.SnapshotCredentialInvalidReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q has not both of accessKey and secretKey", name)
 		}
 	}
-	said := func(key string) string { return string(credential[key]) }
 	bucket := cmp.Or(s3.Bucket, said("defaultBucket"))
 	if bucket == "" {
 		return because(rkev1.ConfigInvalidReason, "spec.etcd.s3.bucket is empty, and so is defaultBucket of its credential")
@@ -67,6 +74,19 @@ func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 		s["etcd-s3-retention"] = number(s3.Retention)
 	}
 	return nil
+}
+
+// valueOf is what a credential has under a key, before which Rancher writes the kind of the credential and a dash.
+func valueOf(credential map[string][]byte, key string) string {
+	if value := credential[key]; len(value) > 0 {
+		return string(value)
+	}
+	for _, name := range slices.Sorted(maps.Keys(credential)) {
+		if strings.HasSuffix(name, "-"+key) {
+			return string(credential[name])
+		}
+	}
+	return ""
 }
 
 func number(n int64) json.Number { return json.Number(strconv.FormatInt(n, 10)) }

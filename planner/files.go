@@ -48,14 +48,9 @@ func (l *look) selectedFiles() ([]plan.File, error) {
 // filesOf makes files of an object that is shared with the cluster, and takes what they need from room: a key that is named a thousand times would
 // else be a thousand times in memory before the plan is found too large.
 func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, room *int) ([]plan.File, error) {
-	object, found := l.Objects[ObjectKey{kind, source.Name}]
-	if !found {
-		return nil, because(rkev1.FileSourceMissingReason, "%s: there is no %s %.100q in the control plane's namespace", where, kind, source.Name).of(kind, source.Name)
-	}
-	shared := func(name string) bool { return strings.TrimSpace(name) == l.Cluster.Name }
-	if !slices.ContainsFunc(strings.Split(object.AuthorizedClusters, ","), shared) {
-		return nil, because(rkev1.FileSourceNotAuthorizedReason, "%s: the annotation %s of %s %.100q does not list %s", where,
-			rkev1.AuthorizedForClustersAnnotation, kind, source.Name, l.Cluster.Name).of(kind, source.Name)
+	object, err := l.shared(where, kind, source.Name)
+	if err != nil {
+		return nil, err
 	}
 	var files []plan.File
 	for _, item := range source.Items {
@@ -77,4 +72,18 @@ func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, roo
 		files = append(files, file)
 	}
 	return files, nil
+}
+
+// shared is an object that is shared with the cluster.
+func (l *look) shared(where, kind, name string) (Object, error) {
+	object, found := l.Objects[ObjectKey{kind, name}]
+	if !found {
+		return object, because(rkev1.FileSourceMissingReason, "%s: there is no %s %.100q in the control plane's namespace", where, kind, name).of(kind, name)
+	}
+	lists := func(cluster string) bool { return strings.TrimSpace(cluster) == l.Cluster.Name }
+	if !slices.ContainsFunc(strings.Split(object.AuthorizedClusters, ","), lists) {
+		return object, because(rkev1.FileSourceNotAuthorizedReason, "%s: the annotation %s of %s %.100q does not list %s", where,
+			rkev1.AuthorizedForClustersAnnotation, kind, name, l.Cluster.Name).of(kind, name)
+	}
+	return object, nil
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"runtime"
 	"slices"
@@ -169,8 +170,12 @@ func TestDelivery(t *testing.T) {
 func TestReferences(t *testing.T) {
 	w := full(t, "v1.36.3+k3s1")
 	w.spec("registries: {configs: {a: {authConfigSecretName: login, tlsSecretName: tls}, b: {authConfigSecretName: login}}}")
-	require.Equal(t, []planner.ObjectKey{{Kind: "ConfigMap", Name: "files"}, {Kind: "Secret", Name: "login"}, {Kind: "Secret", Name: "s3"}, {Kind: "Secret", Name: "tls"}},
-		planner.References(w.cluster.Spec))
+	w.spec("machineSelectorConfig: [{config: {cloud-provider-config: 'secret://shop:cloud'}}]")
+	require.Equal(t, []planner.ObjectKey{{Kind: "ConfigMap", Name: "files"}, {Kind: "Secret", Name: "cloud"}, {Kind: "Secret", Name: "login"}, {Kind: "Secret", Name: "s3"},
+		{Kind: "Secret", Name: "tls"}}, planner.References(w.cluster.Spec))
+	data := map[string][]byte{"accessKey": []byte("a"), "s3credentialConfig-secretKey": []byte("b"), "other-key": []byte("c")}
+	used := planner.NewUses(w.cluster.Spec).Of(planner.ObjectKey{Kind: "Secret", Name: "s3"}, data)
+	require.ElementsMatch(t, []string{"accessKey", "s3credentialConfig-secretKey"}, slices.Collect(maps.Keys(used)))
 }
 
 func TestKubeletMaySet(t *testing.T) {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -16,7 +17,9 @@ import (
 type Cluster struct {
 	// Name of the CAPI Cluster, or of the provisioning Cluster if there is one: what object-authorized-for-clusters lists.
 	Name string
-	Spec rkev1.RKEControlPlaneSpec
+	// Namespace of the control plane.
+	Namespace string
+	Spec      rkev1.RKEControlPlaneSpec
 	// Releases is what is known of releases. Where it could not be read it is nil, and ReleasesError says why.
 	Releases      *releases.Catalogue
 	ReleasesError string
@@ -61,7 +64,7 @@ const (
 	ConfigMapKind = "ConfigMap"
 )
 
-// ObjectKey names an object of the control plane's namespace.
+// ObjectKey names an object of the control plane's namespace, or as <namespace>:<name> the Secret of a credential.
 type ObjectKey struct{ Kind, Name string }
 
 // Object is the content of a Secret or a ConfigMap.
@@ -168,7 +171,20 @@ func NewUses(spec rkev1.RKEControlPlaneSpec) Uses {
 		}
 	}
 	if spec.ETCD != nil && spec.ETCD.S3 != nil {
-		u.add(SecretKind, spec.ETCD.S3.CloudCredentialName, snapshotKeys...)
+		for _, one := range snapshotKeys {
+			u.add(SecretKind, spec.ETCD.S3.CloudCredentialName, one, "-"+one)
+		}
+	}
+	configs := []rkev1.Config{spec.MachineGlobalConfig}
+	for _, entry := range spec.MachineSelectorConfig {
+		configs = append(configs, entry.Config)
+	}
+	for _, config := range configs {
+		var text string
+		if json.Unmarshal(config[cloudProviderConfig].Raw, &text) == nil {
+			_, name := secretOf(text)
+			u.add(SecretKind, name, cloudProviderKey)
+		}
 	}
 	return u
 }
@@ -194,11 +210,11 @@ func (u Uses) add(kind, name string, keys ...string) {
 	}
 }
 
-// Of is the part of an object's data that is used.
+// Of is the part of an object's data that is used. A key that begins with - stands for all that end so.
 func (u Uses) Of(key ObjectKey, data map[string][]byte) map[string][]byte {
 	used := map[string][]byte{}
 	for name, value := range data {
-		if u[key][name] {
+		if u[key][name] || u[key][name[max(0, strings.LastIndex(name, "-")):]] {
 			used[name] = value
 		}
 	}

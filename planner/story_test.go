@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 		return planner.KeyPair{Certificate: []byte(name + " certificate\n"), Key: []byte(name + " key\n")}
 	}
 	return &world{t: t, machines: map[string]*planner.Machine{}, cluster: planner.Cluster{
-		Name: "prod", Releases: catalogue, InfrastructureProvisioned: true,
+		Name: "prod", Namespace: "shop", Releases: catalogue, InfrastructureProvisioned: true,
 		Spec:   rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.3+k3s1"},
 		Tokens: planner.Tokens{Server: "server-password", Agent: "agent-password"},
 		Authorities: planner.Authorities{Server: pair("server"), Client: pair("client"), Proxy: pair("proxy"), EtcdServer: pair("etcd"),

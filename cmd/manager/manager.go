@@ -166,7 +166,8 @@ func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, o
 	}
 	return rkecontrolplane.New(rkecontrolplane.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
 		Releases: types.NamespacedName{Namespace: o.managerNamespace, Name: charts.ReleasesConfigMap}, WatchFilter: o.watchFilter, Workers: o.concurrency,
-		OnInfraMachine: onInfraMachine, Answers: workload.Answers, Recorder: mgr.GetEventRecorder("rkecontrolplane"),
+		TrustedCredentialNamespaces: o.trustedCredentialNamespaces,
+		OnInfraMachine:              onInfraMachine, Answers: workload.Answers, Recorder: mgr.GetEventRecorder("rkecontrolplane"),
 	}).Register(mgr, plans)
 }
 

@@ -51,6 +51,13 @@ func TestBadInput(t *testing.T) {
 			require.NoError(w, w.Create(w.Context(), object))
 		}
 	}
+	bucket := func(w *world, namespace, name string) {
+		require.NoError(w, w.Create(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			StringData: map[string]string{"s3credentialConfig-accessKey": "canary", "s3credentialConfig-secretKey": "canary"}}))
+		w.change(func(o *rkev1.RKEControlPlane) {
+			o.Spec.ETCD = &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: namespace + ":" + name}}
+		})
+	}
 	// says is in the message; NS there stands for the namespace.
 	for what, tt := range map[string]struct {
 		change func(*world)
@@ -88,6 +95,26 @@ func TestBadInput(t *testing.T) {
 			files(w)
 		}, rkev1.FileSourceNotAuthorizedReason, "kubectl annotate configmap app -n NS rke.cattle.io/object-authorized-for-clusters=c1\n",
 			app(map[string]string{rkev1.AuthorizedForClustersAnnotation: "c1"})},
+		"a bucket's credential of another namespace that is not shared": {func(w *world) {
+			bucket(w, testkit.Namespace(w.T), "backups")
+		}, rkev1.SnapshotCredentialMissingReason, "name this namespace, NS, in its annotation drover.cattle.io/allowed-namespaces", func(w *world) {
+			there := w.foreign()
+			there.Annotations = map[string]string{rkev1.AllowedNamespacesAnnotation: w.obj.Namespace}
+			require.NoError(w, w.Update(w.Context(), there))
+		}},
+		"a bucket's credential of Rancher's in a namespace that is not trusted": {func(w *world) {
+			bucket(w, testkit.Namespace(w.T), "cc-backups")
+		}, rkev1.SnapshotCredentialMissingReason, "that may be used here", func(w *world) {
+			w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Clusters: w.reached, TrustedCredentialNamespaces: []string{w.foreign().Namespace}})
+		}},
+		"a cloud's configuration in a Secret that is not shared": {func(w *world) {
+			secret("cloud", map[string]string{"credential": "canary"})(w)
+			w.configure(`{"cloud-provider-config":"secret://` + w.obj.Namespace + `:cloud"}`)
+		}, rkev1.FileSourceNotAuthorizedReason, "kubectl annotate secret cloud -n NS rke.cattle.io/object-authorized-for-clusters=c1\n", func(w *world) {
+			there := w.secret("cloud")
+			there.Annotations = map[string]string{rkev1.AuthorizedForClustersAnnotation: "c1"}
+			require.NoError(w, w.Update(w.Context(), there))
+		}},
 		"the user's own authority that is none": {secret("c1-etcd", map[string]string{"tls.crt": "mine", "tls.key": "canary"}), rkev1.AuthorityInvalidReason,
 			"the Secret c1-etcd cannot be used: its tls.key is no private key", func(w *world) {
 				require.NoError(w, w.Delete(w.Context(), w.secret("c1-etcd")))

@@ -57,6 +57,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Releases is the ConfigMap that takes the place of the catalogue of releases that is built in, if it is there.
 	Releases types.NamespacedName
+	// TrustedCredentialNamespaces are namespaces with credentials of Rancher's that control planes of every namespace may use.
+	TrustedCredentialNamespaces []string
 	// WatchFilter limits the RKEControlPlanes to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
 	WatchFilter string
 	// Workers is the number of clusters that are worked on at a time; 1 by default.

@@ -28,6 +28,7 @@ import (
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/controllers/rkecontrolplane"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -193,6 +194,13 @@ func (w *world) machineNamed(name string) *clusterv1.Machine {
 func (w *world) secret(name string) *corev1.Secret {
 	w.Helper()
 	return testkit.ExpectExists(w.T, w.WithWatch, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}})
+}
+
+// foreign is the credential of another namespace that the specification names.
+func (w *world) foreign() *corev1.Secret {
+	w.Helper()
+	ref := credential.Parse(w.obj.Namespace, w.obj.Spec.ETCD.S3.CloudCredentialName)
+	return testkit.ExpectExists(w.T, w.WithWatch, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}})
 }
 
 // planOf is the plan that a machine was given, and nil without one.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/planner"
 )
 
@@ -33,7 +35,7 @@ type member struct {
 // observe completes the snapshot that ensureSecrets began.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	c := &s.snapshot
-	c.Name, c.Spec, c.InitMachineID = cmp.Or(s.Spec.ClusterName, s.cluster.Name), s.Spec, s.Labels[rkev1.InitNodeMachineIDLabel]
+	c.Name, c.Namespace, c.Spec, c.InitMachineID = cmp.Or(s.Spec.ClusterName, s.cluster.Name), s.Namespace, s.Spec, s.Labels[rkev1.InitNodeMachineIDLabel]
 	if done := s.cluster.Status.Initialization.InfrastructureProvisioned; done != nil {
 		c.InfrastructureProvisioned = *done
 	}
@@ -86,6 +88,9 @@ func (r *Reconciler) objects(ctx context.Context, s *scope) error {
 	s.snapshot.Objects, s.snapshot.TooLarge = map[planner.ObjectKey]planner.Object{}, nil
 	for _, key := range planner.References(s.Spec) {
 		object, err := r.object(ctx, s, key)
+		if errors.Is(err, credential.ErrNotShared) {
+			continue
+		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading %s %s: %w", key.Kind, key.Name, err)
 		}
@@ -105,16 +110,17 @@ func (r *Reconciler) objects(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// object reads one, and has a move take it along.
+// object reads one, and has a move take it along. That of another namespace, which only a credential may be, stays where it is.
 func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey) (planner.Object, error) {
-	name := client.ObjectKey{Namespace: s.Namespace, Name: key.Name}
 	secret, config := &corev1.Secret{}, &corev1.ConfigMap{}
 	read := client.Object(secret)
 	if key.Kind != planner.SecretKind {
 		read = config
 	}
-	err := r.Reader.Get(ctx, name, read)
-	if err == nil {
+	var err error
+	if ref := credential.Parse(s.Namespace, key.Name); ref.IsForeign() {
+		err = r.foreign(ctx, s, key, secret)
+	} else if err = r.Reader.Get(ctx, ref.NamespacedName, read); err == nil {
 		err = r.takeAlong(ctx, read)
 	}
 	object := planner.Object{Type: string(secret.Type), Data: map[string][]byte{},
@@ -125,6 +131,14 @@ func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey
 		object.Data[key] = []byte(text)
 	}
 	return object, err
+}
+
+// foreign reads a credential of another namespace, if control planes of this one may use it. Nothing else that the specification names may be there.
+func (r *Reconciler) foreign(ctx context.Context, s *scope, key planner.ObjectKey, secret *corev1.Secret) error {
+	if etcd := s.Spec.ETCD; etcd == nil || etcd.S3 == nil || key != (planner.ObjectKey{Kind: planner.SecretKind, Name: etcd.S3.CloudCredentialName}) {
+		return credential.ErrNotShared
+	}
+	return credential.Source{Reader: r.Reader, Trusted: r.TrustedCredentialNamespaces}.Look(ctx, credential.Parse(s.Namespace, key.Name), secret)
 }
 
 // machines are those of the cluster whose bootstrap is ours.

@@ -26,6 +26,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/fairqueue"
 	"github.com/drover-project/drover/planner"
 )
@@ -128,10 +129,10 @@ func (r *Reconciler) ofConfigMap(ctx context.Context, obj client.Object) []recon
 
 // naming are the control planes whose specification names an object.
 func (r *Reconciler) naming(ctx context.Context, kind string, obj client.Object) []reconcile.Request {
-	return r.all(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{referenceIndex: kind + "/" + obj.GetName()})
+	return r.all(ctx, client.MatchingFields{referenceIndex: kind + "/" + client.ObjectKeyFromObject(obj).String()})
 }
 
-// referenceIndex finds RKEControlPlanes by the kind and name of what their specification names.
+// referenceIndex finds RKEControlPlanes by the kind, namespace and name of what their specification names.
 const referenceIndex = "references"
 
 func referenced(obj client.Object) []string {
@@ -141,7 +142,7 @@ func referenced(obj client.Object) []string {
 	}
 	var keys []string
 	for _, key := range planner.References(one.Spec) {
-		keys = append(keys, key.Kind+"/"+key.Name)
+		keys = append(keys, key.Kind+"/"+credential.Parse(one.Namespace, key.Name).String())
 	}
 	return keys
 }

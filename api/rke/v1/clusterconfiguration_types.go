@@ -284,7 +284,8 @@ type ETCDSnapshotS3 struct {
 	// +optional
 	Region string `json:"region,omitempty"`
 	// CloudCredentialName is a Secret with accessKey and secretKey, and with defaults for what is not given here: defaultRegion,
-	// defaultEndpoint, defaultEndpointCA, defaultSkipSSLVerify, defaultBucket, defaultFolder.
+	// defaultEndpoint, defaultEndpointCA, defaultSkipSSLVerify, defaultBucket, defaultFolder. It may be <namespace>:<name>, and its keys may have
+	// Rancher's form s3credentialConfig-<key>.
 	// +optional
 	CloudCredentialName string `json:"cloudCredentialName,omitempty"`
 	// Folder in the bucket.

@@ -60,7 +60,8 @@ const (
 	// RegistrySecretMissingReason and RegistrySecretInvalidReason are about what spec.registries names.
 	RegistrySecretMissingReason = "RegistrySecretMissing"
 	RegistrySecretInvalidReason = "RegistrySecretInvalid"
-	// FileSourceMissingReason, FileSourceNotAuthorizedReason and FileSourceInvalidReason are about what spec.machineSelectorFiles names.
+	// FileSourceMissingReason, FileSourceNotAuthorizedReason and FileSourceInvalidReason are about what spec.machineSelectorFiles and the
+	// argument cloud-provider-config name.
 	FileSourceMissingReason       = "FileSourceMissing"
 	FileSourceNotAuthorizedReason = "FileSourceNotAuthorized"
 	FileSourceInvalidReason       = "FileSourceInvalid"

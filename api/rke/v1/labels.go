@@ -43,7 +43,7 @@ const (
 	RemoveRestoredAnnotation = "drover.cattle.io/remove-restored"
 	// RetryAnnotation on an infra machine asks for another attempt at once; any new value counts once.
 	RetryAnnotation = "drover.cattle.io/retry"
-	// AllowedNamespacesAnnotation on a credential Secret lists namespaces (comma-separated, or *) whose machines may use it.
+	// AllowedNamespacesAnnotation on a credential Secret lists namespaces (comma-separated, or *) whose machines and control planes may use it.
 	AllowedNamespacesAnnotation = "drover.cattle.io/allowed-namespaces"
 	// RequestHashAnnotation on a Job is a hash of what it was asked to do.
 	RequestHashAnnotation = "drover.cattle.io/request-hash"
