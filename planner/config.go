@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -25,6 +26,9 @@ func (p *planner) configPath() string {
 func (l *look) config() (settings, []plan.File, error) {
 	s, err := l.layered()
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := l.listen(s); err != nil {
 		return nil, nil, err
 	}
 	l.role(s)
@@ -97,7 +101,25 @@ func (p *planner) ofInit(name string) []any {
 
 // owned are arguments that follow from the cluster and the machine.
 var owned = []string{"token", "token-file", "agent-token", "agent-token-file", "server", "cluster-init", "cluster-reset",
-	"cluster-reset-restore-path", "data-dir", "with-node-id"}
+	"cluster-reset-restore-path", "data-dir", "with-node-id", "disable-agent", "disable-apiserver", "disable-controller-manager", "disable-etcd", "disable-scheduler"}
+
+// ports are arguments that would move the API server and the supervisor from where machines join and are asked; those of k3s, and what RKE2 hands on.
+var ports = []struct{ argument, prefix, stays string }{{"https-listen-port", "", "6443"}, {"advertise-port", "", "6443"}, {"apiserver-port", "", ""},
+	{"supervisor-port", "", ""}, {"kube-apiserver-arg", "secure-port=", "6443"}}
+
+// listen refuses ports that nobody would ask.
+func (l *look) listen(s settings) error {
+	for _, port := range ports {
+		if given := s.value(port.argument, port.prefix); given != "" && given != port.stays {
+			return because(rkev1.ConfigInvalidReason, "%s: machines join servers, and the manager and probes ask them, at the ports that k3s and RKE2 have by default: take %s out",
+				port.argument, cmp.Or(strings.TrimSuffix(port.prefix, "="), port.argument))
+		}
+	}
+	if s.value("kubelet-arg", "healthz-port=") == "0" {
+		return because(rkev1.ConfigInvalidReason, "kubelet-arg: the kubelet is asked at its port of health: give healthz-port another number than 0, or take it out")
+	}
+	return nil
+}
 
 // kindOf is what an argument takes, and whether this machine's configuration has it: not if the planner sets it, or only the other role knows it.
 func (l *look) kindOf(name, where string) (kind releases.Kind, mine bool) {

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ func (l *look) probes(config settings, isServer bool) map[string]plan.Probe {
 	}
 	onlyEtcd := l.Roles.Etcd && !l.Roles.ControlPlane && !l.Roles.Worker
 	if isRKE2 || !onlyEtcd {
-		all["kubelet"] = l.probe(plan.HTTPGet{URL: "http://:10248/healthz"})
+		all["kubelet"] = l.probe(plan.HTTPGet{URL: "http://:" + cmp.Or(config.value("kubelet-arg", "healthz-port="), "10248") + "/healthz"})
 	}
 	if isRKE2 && !onlyEtcd && l.hasCalico() {
 		all["calico"] = l.probe(plan.HTTPGet{URL: "http://:9099/liveness"})
@@ -66,8 +67,7 @@ func (l *look) hasCalico() bool {
 func (s settings) value(name, prefix string) string {
 	found := ""
 	for _, item := range s.all(name) {
-		text, _ := item.(string)
-		if rest, ok := strings.CutPrefix(text, prefix); ok {
+		if rest, ok := strings.CutPrefix(fmt.Sprint(item), prefix); ok {
 			found = rest
 		}
 	}
