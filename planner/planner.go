@@ -196,6 +196,8 @@ func (p *planner) warnOfSpec() {
 		{"chartValues", len(s.ChartValues) > 0}, {"localClusterAuthEndpoint", s.LocalClusterAuthEndpoint.Enabled},
 		{"etcdSnapshotCreate", s.ETCDSnapshotCreate != nil}, {"etcdSnapshotRestore", s.ETCDSnapshotRestore != nil},
 		{"rotateCertificates", s.RotateCertificates != nil}, {"rotateEncryptionKeys", s.RotateEncryptionKeys != nil},
+		{"upgradeStrategy.controlPlaneDrainOptions", s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled},
+		{"upgradeStrategy.workerDrainOptions", s.UpgradeStrategy.WorkerDrainOptions.Enabled}, {"dataDirectories.provisioning", s.DataDirectories.Provisioning != ""},
 	} {
 		if field.given {
 			p.warn("spec.%s is not acted on yet", field.name)

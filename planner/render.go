@@ -15,9 +15,8 @@ import (
 
 // Directories where Rancher's planner has them.
 const (
-	defaultProvisioningDir = "/var/lib/rancher/capr"
-	defaultDataDir         = "/var/lib/rancher/"
-	etcDir                 = "/etc/rancher/"
+	defaultDataDir = "/var/lib/rancher/"
+	etcDir         = "/etc/rancher/"
 )
 
 // dataDir is where the distribution keeps its data.
