@@ -21,6 +21,11 @@ func (p *planner) configPath() string {
 	return etcDir + p.release.Distribution + "/config.yaml.d/50-rancher.yaml"
 }
 
+// nodePath has labels and taints, apart, for the distribution does not start again for them: once its Node is there the manager sets them.
+func (p *planner) nodePath() string {
+	return etcDir + p.release.Distribution + "/config.yaml.d/51-rancher-node.yaml"
+}
+
 // config is the distribution's configuration and the files it names: defaults, then the layers of the specification, then what follows from
 // the machine itself, which nothing of the former can change.
 func (l *look) config() (settings, []plan.File, error) {
@@ -36,7 +41,7 @@ func (l *look) config() (settings, []plan.File, error) {
 		return nil, nil, err
 	}
 	l.addresses(s)
-	l.node(s)
+	l.kubelet(s)
 	files, err := l.contents(s)
 	if err != nil {
 		return nil, nil, err
@@ -48,7 +53,11 @@ func (l *look) config() (settings, []plan.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return s, append([]plan.File{plan.NewFile(l.configPath(), "0600", text)}, files...), nil
+	registers, err := l.registers()
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, append([]plan.File{plan.NewFile(l.configPath(), "0600", text), registers}, files...), nil
 }
 
 // defaultCNI is the network of RKE2, as Rancher has it. Without the argument RKE2 takes another.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/releases"
 )
@@ -119,10 +120,19 @@ func firstOfEach(addresses []string) []string {
 	return first
 }
 
-// node sets what the kubelet registers its Node with.
-func (l *look) node(s settings) {
-	s.add("node-label", l.nodeLabels()...)
-	s.add("node-taint", l.nodeTaints()...)
+// registers is what the kubelet registers its Node with, beside the user's own arguments.
+func (l *look) registers() (plan.File, error) {
+	s := settings{}
+	s.add("node-label+", l.nodeLabels()...)
+	s.add("node-taint+", l.nodeTaints()...)
+	text, err := encode(s)
+	file := plan.NewFile(l.nodePath(), "0600", text)
+	file.Dynamic, file.Minor = true, true
+	return file, err
+}
+
+// kubelet sets by what its Node is known.
+func (l *look) kubelet(s settings) {
 	for _, name := range []string{"kubelet-arg", "kubelet-arg+"} {
 		if !s.has(name, "provider-id=") {
 			continue

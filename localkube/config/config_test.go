@@ -58,8 +58,8 @@ func TestRead(t *testing.T) {
   "advertise-address": "198.18.0.2", "agent-token": "agent-password", "cluster-init": true, "etcd-snapshot-retention": 3,
   "kube-controller-manager-arg": ["cert-dir=/var/lib/rancher/k3s/server/tls/kube-controller-manager", "secure-port=10257"],
   "kubelet-arg": ["max-pods=60", "provider-id=digitalocean://1"], "node-external-ip": ["203.0.113.1"], "node-ip": ["198.18.0.2"],
-  "node-label": ["team=shop"], "node-taint": ["a=b:NoSchedule"], "tls-san": ["api.example.org", "198.18.0.2"], "token": "server-password"
-}`}), Server, "Web-1")
+  "node-label": ["disk=ssd"], "tls-san": ["api.example.org", "198.18.0.2"], "token": "server-password"
+}`, "config.yaml.d/51-rancher-node.yaml": `{"node-label+": ["team=shop"], "node-taint+": ["a=b:NoSchedule"]}`}), Server, "Web-1")
 	require.NoError(t, err)
 	require.Equal(t, "198.18.0.2", c.NodeIP.String())
 	require.Equal(t, "198.18.0.2", c.Advertise.String())
@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, []string{"api.example.org", "198.18.0.2", "203.0.113.1"}, c.Names)
 	require.Equal(t, []any{"web-1", "/var/lib/rancher/k3s", "server-password", "agent-password", "/etc/rancher/k3s/registries.yaml"},
 		[]any{c.NodeName, c.DataDir, c.Token, c.AgentToken, c.Registries})
-	require.Equal(t, []any{[]string{"team=shop"}, []string{"a=b:NoSchedule"}}, []any{c.NodeLabels, c.NodeTaints})
+	require.Equal(t, []any{[]string{"disk=ssd", "team=shop"}, []string{"a=b:NoSchedule"}}, []any{c.NodeLabels, c.NodeTaints})
 }
 
 func TestRead_of_an_agent(t *testing.T) {
