@@ -89,5 +89,9 @@ var controlPlane = map[string][]string{
 	rkev1.ControlPlaneForeignReason:  {"See what the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
 	rkev1.TokenReplayedReason:        {"If you do not know why, have another server made: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}"},
 	rkev1.RegistrationsRefusedReason: {"Look at what runs at the address that the event names. A server of yours that was off while its bootstrap Secret was made anew needs another machine"},
-	rkev1.WaitingForProbesReason:     {nextMachineLogs, "Look at the distribution's own log on the server: drover ssh {machine} -n {ns}"},
+	rkev1.ProbesFailingReason: {
+		"Read the distribution's own log on the server: drover ssh {machine} -n {ns} -- 'journalctl -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'",
+		nextMachineLogs, "If it began with a change, take that back: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",
+	},
+	rkev1.WaitingForProbesReason: {nextMachineLogs, "Look at the distribution's own log on the server: drover ssh {machine} -n {ns}"},
 }

@@ -319,7 +319,8 @@ const (
 // bounded refuses a specification that would cost more than any cluster needs, for each machine is looked at with all of it; then it reads it.
 func (p *planner) bounded() *fault {
 	if len(NewUses(p.Spec)) > MaxReferences {
-		return because(rkev1.ReferencesExceededReason, "spec names more than %d Secrets and ConfigMaps in registries, machineSelectorFiles, etcd and cloud-provider-config, and no more are read", MaxReferences)
+		return because(rkev1.ReferencesExceededReason,
+			"spec names more than %d Secrets and ConfigMaps in registries, machineSelectorFiles, etcd and cloud-provider-config, and no more are read", MaxReferences)
 	}
 	if key := p.TooLarge; key != nil {
 		return because(rkev1.ReferencesExceededReason, "what is used of the Secrets and ConfigMaps that spec names has more than %d bytes with the %s %.100q", MaxObjectBytes, key.Kind, key.Name)

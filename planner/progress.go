@@ -33,6 +33,10 @@ func (p *progress) stand(s *Secret) {
 	if p.reason, p.message = stage(s.Data, p.delivered.Checksum); p.reason == rkev1.UpToDateReason {
 		p.reason, p.message = health(s.Data, p.delivered.Probes)
 	}
+	if p.reason == rkev1.WaitingForProbesReason && s.Overdue {
+		p.reason = rkev1.ProbesFailingReason
+		p.message = fmt.Sprintf("its plan is applied, and for more than %d minutes it is %s", int(ProbesPatience.Minutes()), p.message)
+	}
 	if !s.SilentSince.IsZero() {
 		p.reason, p.message = rkev1.AgentSilentReason, "its agent has not called the manager since "+s.SilentSince.UTC().Format(time.RFC3339)+
 			": how its server is doing is not known, and no plan reaches it"
@@ -104,7 +108,7 @@ func oneLine(text string) string { return plan.Head(strings.Join(strings.Fields(
 func health(data map[string][]byte, probes []string) (reason, message string) {
 	statuses, err := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
 	if err != nil {
-		return rkev1.WaitingForProbesReason, "what its agent says of probes cannot be read"
+		return rkev1.WaitingForProbesReason, "not known to be healthy: what its agent says of probes cannot be read"
 	}
 	said, _ := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	var unhealthy []string

@@ -126,7 +126,12 @@ type Secret struct {
 	JoinedTo  string
 	// SilentSince is when an agent was heard last that has lost its access by now; zero for one that has not, or is not known.
 	SilentSince time.Time
+	// Overdue: the plan is applied, and for longer than ProbesPatience the machine is not as it should be.
+	Overdue bool
 }
+
+// ProbesPatience is how long it is no news that probes are not healthy: a distribution starts in less.
+const ProbesPatience = 5 * time.Minute
 
 // MaxReferences bounds how many objects a control plane may name.
 const MaxReferences = 100

@@ -81,7 +81,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&o.kubeQPS, "kube-api-qps", 100, "requests to the API server per second")
 	flags.IntVar(&o.kubeBurst, "kube-api-burst", 200, "requests to the API server that may come at once")
 	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows and machines whose server is gone, or 0 for never; they are only told of")
-	flags.StringSliceVar(&o.trustedCredentialNamespaces, "trusted-credential-namespaces", nil, "namespaces whose Secrets named cc-… machines and control planes of every namespace may use as a credential, such as "+
+	flags.StringSliceVar(&o.trustedCredentialNamespaces, "trusted-credential-namespaces", nil,
+		"namespaces whose Secrets named cc-… machines and control planes of every namespace may use as a credential, such as "+
 		"cattle-global-data, where Rancher's user interface makes them (default: none; a credential names the namespaces that may use it)")
 	o.agents.addFlags(flags)
 	o.jobs.addFlags(flags)

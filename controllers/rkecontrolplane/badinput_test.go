@@ -105,7 +105,8 @@ func TestBadInput(t *testing.T) {
 		"a bucket's credential of Rancher's in a namespace that is not trusted": {func(w *world) {
 			bucket(w, testkit.Namespace(w.T), "cc-backups")
 		}, rkev1.SnapshotCredentialMissingReason, "that may be used here", func(w *world) {
-			w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Clusters: w.reached, TrustedCredentialNamespaces: []string{w.foreign().Namespace}})
+			w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Clusters: w.reached,
+				TrustedCredentialNamespaces: []string{w.foreign().Namespace}})
 		}},
 		"a cloud's configuration in a Secret that is not shared": {func(w *world) {
 			secret("cloud", map[string]string{"credential": "canary"})(w)

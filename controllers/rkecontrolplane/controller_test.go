@@ -419,6 +419,41 @@ func TestReconcile_agentSilent(t *testing.T) {
 	w.expect(rkev1.ReconciledCondition, metav1.ConditionTrue, rkev1.ReconciledReason)
 }
 
+// A distribution that does not start, which k3s' installer does not see of an agent, is waited for, and after minutes told of.
+func TestReconcile_probesFailing(t *testing.T) {
+	w := newWorld(t)
+	recorder := events.NewFakeRecorder(100)
+	w.r.Recorder = recorder
+	w.provisioned("server", 1, "etcd", "control-plane", "worker")
+	w.quiet()
+	w.applies("server")
+	w.quiet()
+	w.expectMachine("server", rkev1.WaitingForProbesReason)
+	for len(recorder.Events) > 0 {
+		require.NotContains(t, <-recorder.Events, "not healthy", "every machine passes that")
+	}
+	result := testkit.ExpectReconciled(t, w.r, w.obj)
+	require.Positive(t, result.RequeueAfter, "nothing else wakes for it")
+	require.LessOrEqual(t, result.RequeueAfter, 5*time.Minute)
+	w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
+	w.quiet()
+	require.Contains(t, w.expectMachine("server", rkev1.ProbesFailingReason), "journalctl")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ProbesFailingReason), "for more than 5 minutes it is not healthy yet: kube-apiserver")
+	require.Contains(t, <-recorder.Events, "Warning ProbesFailing")
+	testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.PlanAppliedCondition, metav1.ConditionTrue, rkev1.PlanAppliedReason)
+
+	w.isWell("server")
+	w.quiet()
+	w.expectMachine("server", rkev1.UpToDateReason)
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.agent("server", map[string]string{plan.KeyProbeStatuses: "{}"})
+	w.quiet()
+	w.expectMachine("server", rkev1.WaitingForProbesReason)
+	w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
+	w.quiet()
+	w.expectMachine("server", rkev1.ProbesFailingReason)
+}
+
 // Who checks health does not replace the only server, nor a worker that restarts because it was told to, for as long as that may take.
 func TestSkipRemediation(t *testing.T) {
 	w := newWorld(t)

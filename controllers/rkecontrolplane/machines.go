@@ -74,7 +74,7 @@ func (r *Reconciler) isChanging(s *scope, m member, verdict planner.Verdict) boo
 	switch {
 	case verdict.Delivery != nil:
 		return true
-	case slices.Contains([]string{"", rkev1.UpToDateReason, rkev1.WaitingForProbesReason, rkev1.AgentSilentReason}, verdict.Progress):
+	case slices.Contains([]string{"", rkev1.UpToDateReason, rkev1.WaitingForProbesReason, rkev1.ProbesFailingReason, rkev1.AgentSilentReason}, verdict.Progress):
 		return false
 	}
 	s.comeAgain(left)
@@ -126,7 +126,7 @@ func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Ve
 	set(rkev1.ReconciledCondition, reconciled, verdict.Reason, verdict.Message)
 	switch verdict.Progress {
 	case "": // it has no plan
-	case rkev1.UpToDateReason, rkev1.WaitingForProbesReason:
+	case rkev1.UpToDateReason, rkev1.WaitingForProbesReason, rkev1.ProbesFailingReason:
 		set(rkev1.PlanAppliedCondition, metav1.ConditionTrue, rkev1.PlanAppliedReason, "")
 	case rkev1.PlanFailedReason:
 		set(rkev1.PlanAppliedCondition, metav1.ConditionFalse, verdict.Progress, verdict.ProgressMessage)

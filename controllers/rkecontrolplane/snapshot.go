@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -168,11 +170,29 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 		}
 		m := member{machine, s.plans[ref.Name]}
 		if m.plan != nil {
-			seen.Secret = &planner.Secret{Data: m.plan.Data, Delivered: deliveredTo(m.plan), InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation], SilentSince: r.silentSince(s, m.plan)}
+			seen.Secret = &planner.Secret{Data: m.plan.Data, Delivered: deliveredTo(m.plan),
+				InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation],
+				SilentSince: r.silentSince(s, m.plan), Overdue: r.overdue(s, machine)}
 		}
 		s.members, s.snapshot.Machines = append(s.members, m), append(s.snapshot.Machines, seen)
 	}
 	return nil
+}
+
+// overdue reports whether a machine that has applied its plan is not as it should be for longer than that may take. Its own conditions tell since when.
+func (r *Reconciler) overdue(s *scope, machine *clusterv1.Machine) bool {
+	conditions := machine.Status.Conditions
+	applied, reconciled := meta.FindStatusCondition(conditions, rkev1.PlanAppliedCondition), meta.FindStatusCondition(conditions, rkev1.ReconciledCondition)
+	if applied == nil || reconciled == nil || applied.Status != metav1.ConditionTrue || reconciled.Status == metav1.ConditionTrue {
+		return false
+	}
+	since := applied.LastTransitionTime.Time
+	if reconciled.LastTransitionTime.After(since) {
+		since = reconciled.LastTransitionTime.Time
+	}
+	left := since.Add(planner.ProbesPatience).Sub(r.Clock.Now())
+	s.comeAgain(left)
+	return left <= 0
 }
 
 // agentPatience is how long after its access an agent has surely lost it, and how long after a start of the manager each has had the time to renew it.

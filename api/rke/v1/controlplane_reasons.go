@@ -101,6 +101,8 @@ const (
 	// PlanFailedReason: the agent has tried as often as the plan allows.
 	PlanFailedReason       = "PlanFailed"
 	WaitingForProbesReason = "WaitingForProbes"
+	// ProbesFailingReason: minutes after the plan was applied, or after all was well, some probes are not healthy.
+	ProbesFailingReason = "ProbesFailing"
 	// UpToDateReason: the plan is applied and all probes are healthy.
 	UpToDateReason = "PlanUpToDate"
 )
