@@ -220,6 +220,8 @@ func TestDiskStaysFull(t *testing.T) {
 	w.secret.deliver(t, everything(w.folder))
 	w.until(func() bool { return w.secret.status(t).Message != "" })
 	require.Equal(t, "writing the journal: write /var/lib: no space left on device", w.secret.status(t).Message)
+	require.Empty(t, w.secret.status(t).Step, "by that the planner knows it under a pending plan")
+	require.True(t, w.state(plan.StatePending)())
 	w.looks(20)
 	require.Zero(t, ran(w.folder, "ran-first"), "nothing starts that could not be noted")
 	require.Equal(t, 1, w.secret.writes)

@@ -50,7 +50,7 @@ const unsaid = "it did not say why"
 func stage(data map[string][]byte, checksum string) (reason, message string) {
 	switch plan.State(data[plan.KeyState]) {
 	case plan.StatePending:
-		return rkev1.WaitingForAgentReason, notTaken(data)
+		return notTaken(data, checksum)
 	case plan.StateInProgress:
 		if why := failure(data, checksum); why != "" {
 			return rkev1.RetryingPlanReason, why
@@ -69,36 +69,46 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	case string(data[plan.KeyFailedChecksum]):
 		return rkev1.PlanFailedReason, "its agent has not applied the plan: " + cmp.Or(failure(data, checksum), unsaid)
 	}
-	return rkev1.WaitingForAgentReason, notTaken(data)
+	return notTaken(data, checksum)
 }
 
-// notTaken tells a machine whose agent never called from one whose agent is late.
-func notTaken(data map[string][]byte) string {
-	if len(data[plan.KeyAgentPublicKey]) == 0 {
-		return "its agent has not called the manager yet, which takes as long as its server needs to start; if it never does, the server has not run its bootstrap data, " +
-			"cannot reach the manager, or is shown a certificate that it was not told of"
+// notTaken tells a machine whose agent never called from one whose agent is late, and from one whose agent cannot take up the plan.
+func notTaken(data map[string][]byte, checksum string) (reason, message string) {
+	// A failure at a step is one of an earlier order of the same plan.
+	if status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus]); err == nil && status.Checksum == checksum && status.Step == "" && status.Message != "" {
+		return rkev1.RetryingPlanReason, stuck(status)
 	}
-	return "its agent has not taken up the plan"
+	if len(data[plan.KeyAgentPublicKey]) == 0 {
+		return rkev1.WaitingForAgentReason, "its agent has not called the manager yet, which takes as long as its server needs to start; if it never does, the server has not " +
+			"run its bootstrap data, cannot reach the manager, or is shown a certificate that it was not told of"
+	}
+	return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
 }
 
 // failure is why the last attempt at the plan failed, in the agent's words; empty if none did.
 func failure(data map[string][]byte, checksum string) string {
 	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
-	if err == nil && status.Checksum == checksum && (status.Message != "" || status.Step != "") {
-		parts := []string{fmt.Sprintf("attempt %d failed", max(status.Attempt, 1))}
-		if status.Step != "" {
-			parts[0] += " at " + oneLine(status.Step)
-		}
+	switch {
+	case err != nil || status.Checksum != checksum:
+	case status.Step != "":
+		failed := fmt.Sprintf("attempt %d failed at %s", max(status.Attempt, 1), oneLine(status.Step))
 		if status.Message != "" {
-			parts = append(parts, oneLine(status.Message))
+			failed += ": " + oneLine(status.Message)
 		}
-		return strings.Join(parts, ": ")
+		return failed
+	case status.Message != "":
+		return stuck(status)
 	}
 	// The count of an earlier plan stays until this one has ended.
 	if count, err := strconv.Atoi(string(data[plan.KeyFailureCount])); err == nil && count > 0 && string(data[plan.KeyFailedChecksum]) == checksum {
 		return fmt.Sprintf("failed attempts: %d", count)
 	}
 	return ""
+}
+
+// stuck is why an agent cannot go on, when that is no step of its plan.
+func stuck(status plan.AgentStatus) string {
+	return "its agent cannot go on: " + oneLine(status.Message)
 }
 
 // oneLine is a text of the agent's as a part of a condition's message.

@@ -174,6 +174,8 @@ func (w *world) agent(name, does, why string) {
 		set(plan.KeyFailureCount, strconv.Itoa(count+1))
 		set(plan.KeyFailedChecksum, checksum)
 		set(plan.KeyState, map[string]string{"fails": "in-progress", "gives-up": "failed"}[does])
+	case "is-stuck": // at no step of the plan
+		status.Message = why
 	case "sickens": // of one probe
 		var statuses map[string]plan.ProbeStatus
 		require.NoError(w.t, json.Unmarshal(s.Data[plan.KeyProbeStatuses], &statuses))

@@ -43,7 +43,7 @@ type AgentStatus struct {
 	Attempt  int    `json:"attempt,omitempty"`
 	// Step is where the last attempt failed, such as "file /etc/x" or "instruction install"; empty when it did not.
 	Step string `json:"step,omitempty"`
-	// Message says why, in the agent's words. No output of the instruction is in it.
+	// Message says why, in the agent's words; without a Step, why the agent cannot go on with the plan. No output of the instruction is in it.
 	Message string `json:"message,omitempty"`
 	// Output is the end of what the failed instruction said. Instructions are not known to keep secrets out of it: it is for logs, not for conditions.
 	Output string `json:"output,omitempty"`

@@ -57,5 +57,5 @@ func whyNotApplied(data map[string][]byte) string {
 	if err != nil || status.Message == "" || status.Checksum != plan.Checksum(data[plan.KeyPlan]) {
 		return ""
 	}
-	return plan.Head(strings.Join(strings.Fields(status.Step+": "+status.Message), " "), 500)
+	return plan.Head(strings.Join(strings.Fields(strings.TrimPrefix(status.Step+": "+status.Message, ": ")), " "), 500)
 }

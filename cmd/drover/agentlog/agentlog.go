@@ -21,12 +21,15 @@ func Write(out io.Writer, data map[string][]byte) error {
 	}
 	var text strings.Builder
 	agent(&text, data, status)
-	if status.Step != "" {
+	switch {
+	case status.Step != "":
 		fmt.Fprintf(&text, "\nAttempt %d failed at %s: %s\n", status.Attempt, status.Step, status.Message)
 		if status.RetryAt != "" {
 			fmt.Fprintf(&text, "It tries again at %s.\n", status.RetryAt)
 		}
 		section(&text, "the end of what it said", []byte(status.Output))
+	case status.Message != "":
+		fmt.Fprintf(&text, "\nThe agent cannot go on: %s\n", status.Message)
 	}
 	probes, probesErr := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
 	if probesErr != nil {

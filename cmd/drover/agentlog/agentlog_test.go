@@ -34,6 +34,8 @@ func TestWrite(t *testing.T) {
 	version := plan.AgentStatus{Version: "v1", Platform: "linux/amd64"}
 	failed := version
 	failed.Attempt, failed.Step, failed.Message, failed.Output, failed.RetryAt = 3, "instruction install", "it ended with exit code 1", "no such image\n", "2026-03-01T12:00:00Z"
+	stuck := version
+	stuck.Message = "writing the journal: no space left on device"
 	unhealthy := version
 	unhealthy.Probes = map[string]string{"kubelet": "connection refused"}
 	periodic, err := plan.EncodeOutput(map[string]plan.PeriodicOutput{"snapshots": {Name: "snapshots", Stdout: []byte("two\n"), Stderr: []byte("slow\n"), ExitCode: 2}})
@@ -57,6 +59,12 @@ no such image
 --- instruction install, of the last attempt that failed
 pulling
 no such image
+`},
+		"stuck": {reports(t, stuck, map[string]string{plan.KeyState: string(plan.StatePending)}), `
+Agent v1 on linux/amd64.
+Its plan: pending.
+
+The agent cannot go on: writing the journal: no space left on device
 `},
 		"succeeded": {reports(t, unhealthy, map[string]string{plan.KeyState: string(plan.StateSucceeded), plan.KeyFailureCount: "0",
 			plan.KeyProbeStatuses: `{"etcd":{"healthy":true},"kubelet":{},"scheduler":{}}`, plan.KeyPeriodicOutput: string(periodic),
