@@ -123,7 +123,7 @@ func TestRetries(t *testing.T) {
 	w := newWorld(t)
 	p := everything(w.folder)
 	p.Instructions[1] = shellStep("second", "echo why not; echo x >> "+w.folder+"/ran-second; test -e "+w.folder+"/cure")
-	w.secret.deliver(t, p, plan.KeyMaxFailures, "4", plan.KeyFailureThreshold, "-1")
+	w.secret.deliver(t, p, plan.KeyMaxFailures, "4", plan.KeyFailureThreshold, "1")
 	w.until(func() bool { return w.secret.value(plan.KeyFailureCount) == "2" })
 	require.Equal(t, string(plan.StateInProgress), w.secret.value(plan.KeyState))
 	status := w.secret.status(t)

@@ -54,8 +54,7 @@ type Delivery struct {
 func (d Delivery) Data(old map[string][]byte) map[string][]byte {
 	data := map[string][]byte{}
 	for key, value := range old {
-		// A failure threshold of an earlier planner would bound the attempts, too.
-		if key != plan.KeyProbeStatuses && key != plan.KeyFailureThreshold {
+		if key != plan.KeyProbeStatuses {
 			data[key] = value
 		}
 	}

@@ -79,15 +79,17 @@ func TestAttempts(t *testing.T) {
 		{"pending", "", "", 1},
 		{"pending", "0", "0", 1},
 		{"pending", "5", "", 5},
-		{"pending", "5", "3", 3},
+		{"pending", "5", "3", 5},
 		{"pending", "3", "5", 3},
 		{"pending", "1", "-1", 1},
-		{"pending", "-1", "4", 4},
+		{"pending", "-1", "1", plan.Unlimited}, // Rancher's, of every plan without an operation
+		{"pending", "", "4", 1},
 		{"pending", "-1", "-1", plan.Unlimited},
 		{"pending", "-1", "", plan.Unlimited},
 		{"pending", "many", "", 1},
 		{"", "", "", plan.Unlimited},
 		{"", "2", "", 2},
+		{"", "0", "3", plan.Unlimited},
 	} {
 		d := data{plan.KeyState: []byte(tt.state), plan.KeyMaxFailures: []byte(tt.failures), plan.KeyFailureThreshold: []byte(tt.threshold)}
 		require.Equal(t, tt.want, plan.Attempts(d), "%+v", tt)

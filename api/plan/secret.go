@@ -18,8 +18,9 @@ const (
 	KeyState = "plan-state"
 	// KeyRevision counts how often the agent has taken up a pending plan.
 	KeyRevision = "plan-revision"
-	// KeyMaxFailures and KeyFailureThreshold bound the attempts at one plan, as Attempts reads them.
-	KeyMaxFailures      = "max-failures"
+	// KeyMaxFailures bounds the attempts at one plan, as Attempts reads it.
+	KeyMaxFailures = "max-failures"
+	// KeyFailureThreshold is after how many failures Rancher's planner calls a plan failed. No agent reads it.
 	KeyFailureThreshold = "failure-threshold"
 	// KeyProbePeriod is the seconds between two rounds of probes; 5 when left out.
 	KeyProbePeriod = "probe-period-seconds"
@@ -73,24 +74,16 @@ func States() []State {
 // DefaultAttempts at a plan of the newer protocol that says nothing of them.
 const DefaultAttempts = 1
 
-// Attempts is how often the agent may try a plan; Unlimited for any number. The smaller of max-failures and failure-threshold counts,
-// -1 is no bound, and so is a number that cannot be read. Where both are left out it is once, or under the old protocol any number.
+// Attempts is how often the agent may try a plan; Unlimited for any number, which max-failures says by -1. Where that is left out, is 0 or cannot be
+// read it is once, or under the old protocol any number.
 func Attempts(data map[string][]byte) int {
-	attempts, said := Unlimited, false
-	for _, key := range []string{KeyMaxFailures, KeyFailureThreshold} {
-		n, err := strconv.Atoi(string(data[key]))
-		if err != nil || n == 0 {
-			continue
-		}
-		said = true
-		if n > 0 && (attempts == Unlimited || n < attempts) {
-			attempts = n
-		}
+	switch n, err := strconv.Atoi(string(data[KeyMaxFailures])); {
+	case err == nil && n > 0:
+		return n
+	case err == nil && n < 0 || State(data[KeyState]) == StateNone:
+		return Unlimited
 	}
-	if !said && State(data[KeyState]) != StateNone {
-		return DefaultAttempts
-	}
-	return attempts
+	return DefaultAttempts
 }
 
 // Unlimited attempts.
