@@ -33,7 +33,7 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 		Validations: []admissionregistrationv1.Validation{
 			same("object", "oldObject"), same("oldObject", "object"),
 			{Expression: fmt.Sprintf("object%[1]s == oldObject%[1]s || (oldObject%[1]s + '>' + object%[1]s) in %[2]s", state, celList(transitions())),
-				Message: "an agent takes up a plan that is pending, and ends one that is in progress"},
+				Message: "an agent takes up a plan that is pending or has succeeded, and ends one that is in progress"},
 		},
 	}
 	for _, field := range []string{"metadata.?annotations", "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences", "?immutable"} {

@@ -35,6 +35,11 @@ func (v view) isOpen() bool {
 	return false
 }
 
+// claims reports whether the Secret is to say that the order in the journal is taken up.
+func (v view) claims(j Journal) bool {
+	return v.checksum != "" && j.Checksum == v.checksum && (v.state == plan.StatePending || v.state == plan.StateSucceeded && j.Phase != Succeeded)
+}
+
 // exhausted reports whether the order has no attempt left.
 func (v view) exhausted(j Journal) bool {
 	return v.attempts != plan.Unlimited && j.Failures >= v.attempts
@@ -45,6 +50,9 @@ func (v view) exhausted(j Journal) bool {
 // The journal of a new order has a higher revision than the Secret until the Secret has it too. So a pending plan with a lower revision than the
 // journal is one whose claim was lost, or a Secret from a backup: either way its steps in the journal are done. One with the same revision is ordered anew.
 func take(v view, j Journal) Journal {
+	if v.state == plan.StateSucceeded && v.checksum != "" {
+		return redone(v, j)
+	}
 	if !v.isOpen() {
 		return j
 	}
@@ -66,6 +74,16 @@ func take(v view, j Journal) Journal {
 		return j
 	}
 	return resumed(v, j.ordered(v.checksum, j.Revision+1))
+}
+
+// redone is the journal when the Secret says that its plan is applied: a new order of it when another plan was begun on this host last, for then a backup
+// brought back the Secret, or the host.
+func redone(v view, j Journal) Journal {
+	switch {
+	case j.Checksum == "", j.Checksum == v.checksum && (j.Phase == Succeeded || j.Revision > v.revision):
+		return j
+	}
+	return j.ordered(v.checksum, max(v.revision, j.Revision)+1)
 }
 
 // resumed goes on counting what an agent counted whose journal is lost.

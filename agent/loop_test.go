@@ -255,6 +255,24 @@ func TestWritesThatFail(t *testing.T) {
 		w.until(w.state(plan.StateSucceeded))
 		require.Equal(t, 1, ran(w.folder, "ran-first"), "the journal knows that it is done")
 	})
+	t.Run("the Secret is one of a backup, of before another plan", func(t *testing.T) {
+		w := newWorld(t)
+		w.secret.deliver(t, everything(w.folder))
+		w.until(w.state(plan.StateSucceeded))
+		backup := w.secret.now.DeepCopy()
+		w.secret.deliver(t, plan.Plan{Files: []plan.File{plan.NewFile(filepath.Join(w.folder, "etc/a"), "", []byte("b\n"))}})
+		w.until(w.state(plan.StateSucceeded))
+		backup.UID = "2"
+		w.secret.now = backup
+		w.restart()
+		w.until(func() bool { return w.state(plan.StateSucceeded)() && ran(w.folder, "ran-second") == 2 })
+		content, err := os.ReadFile(filepath.Join(w.folder, "etc/a"))
+		require.NoError(t, err)
+		require.Equal(t, "a\n", string(content), "the host is as its Secret says")
+		writes := w.secret.writes
+		w.looks(5)
+		require.Equal(t, writes, w.secret.writes)
+	})
 }
 
 func TestProbes(t *testing.T) {

@@ -26,7 +26,7 @@ func report(v view, j Journal, f findings) (map[string][]byte, error) {
 	next := map[string][]byte{}
 	maps.Copy(next, v.data)
 	ours := j.Checksum != "" && j.Checksum == v.checksum
-	if ours && v.state == plan.StatePending {
+	if v.claims(j) {
 		next[plan.KeyState], next[plan.KeyRevision] = []byte(plan.StateInProgress), number(j.Revision)
 		delete(next, plan.KeyProbeStatuses)
 	}
@@ -64,7 +64,6 @@ func result(next map[string][]byte, v view, j Journal) error {
 	if err != nil {
 		return err
 	}
-	state := plan.State(next[plan.KeyState])
 	final := plan.StateSucceeded
 	switch j.Phase {
 	case Applying:
@@ -83,7 +82,7 @@ func result(next map[string][]byte, v view, j Journal) error {
 	next[plan.KeyFailureCount], next[plan.KeySuccessCount] = number(j.Failures), number(j.Successes)
 	next[plan.KeyLastApplyTime] = []byte(j.Ended.UTC().Format(time.UnixDate))
 	// The claim goes out by itself: no attempt ends before it is seen.
-	if state == plan.StateInProgress && v.state != plan.StatePending && (j.Phase == Succeeded || v.exhausted(j)) {
+	if v.state == plan.StateInProgress && (j.Phase == Succeeded || v.exhausted(j)) {
 		next[plan.KeyState] = []byte(final)
 	}
 	return nil

@@ -24,10 +24,10 @@ type standing struct {
 
 // judge makes what stands follow from the Secret and the journal.
 func (a *Agent) judge(v view, p plan.Plan) {
-	reported := v.checksum != "" && string(v.data[plan.KeyAppliedChecksum]) == v.checksum
 	ours := v.checksum != "" && a.written.Checksum == v.checksum
+	reported := v.checksum != "" && string(v.data[plan.KeyAppliedChecksum]) == v.checksum && (ours || a.written.Checksum == "")
 	switch {
-	case ours && a.written.Phase == Applying && v.isOpen(), !ours && !reported:
+	case ours && a.written.Phase == Applying && (v.isOpen() || v.claims(a.written)), !ours && !reported:
 		a.stand = nil
 		return
 	case a.stand == nil || a.stand.checksum != v.checksum:

@@ -52,7 +52,9 @@ var writers = map[string][]Writer{
 
 // transitions are the changes of the state that an agent may make.
 var transitions = map[State][]State{
-	StatePending:    {StateInProgress},
+	StatePending: {StateInProgress},
+	// A Secret from a backup may say that a plan is applied on a host that has another by now: its agent takes it up again.
+	StateSucceeded:  {StateInProgress},
 	StateInProgress: {StateSucceeded, StateFailed},
 }
 

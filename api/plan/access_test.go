@@ -39,6 +39,7 @@ func TestMayWrite(t *testing.T) {
 		"it empties what is not there":          {plan.Agent, pending, pending.with(plan.KeyFailedOutput, ""), ""},
 		"it skips taking it up":                 {plan.Agent, pending, pending.with(plan.KeyState, "succeeded"), "from \"pending\" to \"succeeded\""},
 		"it orders itself":                      {plan.Agent, taken, taken.with(plan.KeyState, "pending"), "from \"in-progress\" to \"pending\""},
+		"it takes up again what was applied":    {plan.Agent, taken.with(plan.KeyState, "succeeded"), taken.with(plan.KeyRevision, "5"), ""},
 		"it tries again what had failed":        {plan.Agent, taken.with(plan.KeyState, "failed"), taken, "from \"failed\""},
 		"it forgets the state":                  {plan.Agent, taken, taken.with(plan.KeyState, "-"), "to \"\""},
 		"it brings the new protocol in":         {plan.Agent, pending.with(plan.KeyState, "-"), taken, "from \"\""},
