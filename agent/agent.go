@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -52,6 +53,9 @@ type Agent struct {
 
 	mu     sync.Mutex
 	secret *corev1.Secret
+	// running is the instruction that runs, since when.
+	running      string
+	runningSince time.Time
 
 	// journal is what is known, and written what of it is on disk.
 	journal, written Journal
@@ -74,8 +78,15 @@ func New(o Options) *Agent {
 			a.written = j
 		}
 		return err
-	}}
+	}, begin: a.begin}
 	return a
+}
+
+// begin notes which instruction runs; none when it is empty.
+func (a *Agent) begin(step string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running, a.runningSince = step, a.o.Clock.Now()
 }
 
 // newBackoff is the wait after what is no step of a plan went wrong.
@@ -262,6 +273,7 @@ func (a *Agent) execute(ctx context.Context, p plan.Plan) {
 	}
 	var err error
 	a.unlessOvertaken(ctx, j.Checksum, j.Revision, func(ctx context.Context) { a.journal, err = a.applier.apply(ctx, p, j) })
+	a.begin("")
 	switch log := a.o.Log.WithValues("checksum", j.Checksum, "attempt", j.Attempt); {
 	case err != nil:
 		log.Error(err, "The attempt was interrupted")
@@ -276,6 +288,8 @@ func (a *Agent) execute(ctx context.Context, p plan.Plan) {
 func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision int, do func(context.Context)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	long := a.o.Clock.NewTimer(longAfter)
+	defer long.Stop()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -285,6 +299,9 @@ func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision i
 		select {
 		case <-done:
 			return
+		case <-long.C():
+			a.tellLong(ctx, checksum)
+			long.Reset(longAfter / 4)
 		case <-a.wake:
 			secret := a.current()
 			if secret == nil {
@@ -294,6 +311,31 @@ func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision i
 				cancel(errOvertaken)
 			}
 		}
+	}
+}
+
+// longAfter is how long an instruction runs before that is told: one that hangs must have a name, and most end before.
+const longAfter = 2 * time.Minute
+
+// tellLong writes which instruction runs, when it does for long. It is one write; what is told next takes it back.
+func (a *Agent) tellLong(ctx context.Context, checksum string) {
+	a.mu.Lock()
+	secret, running, since := a.secret, a.running, a.runningSince
+	a.mu.Unlock()
+	if secret == nil || running == "" || a.o.Clock.Since(since) < longAfter {
+		return
+	}
+	status, err := plan.DecodeAgentStatus(secret.Data[plan.KeyAgentStatus])
+	if err != nil || status.Checksum != checksum {
+		return
+	}
+	status.Running = running + " since " + since.UTC().Format(time.RFC3339)
+	data := maps.Clone(secret.Data)
+	if data[plan.KeyAgentStatus], err = json.Marshal(status); err != nil || len(plan.Changed(secret.Data, data)) == 0 {
+		return
+	}
+	if _, err := a.update(ctx, secret, data); err != nil {
+		a.o.Log.Error(err, "Telling what runs is tried again")
 	}
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type applier struct {
 	clock  clock.PassiveClock
 	// note writes the journal. Until it has, nothing follows.
 	note func(Journal) error
+	// begin is told of each instruction before it runs.
+	begin func(step string)
 	// fault is a test's hand in what goes wrong: it is asked before each step and each write of the journal.
 	fault func(point string) error
 }
@@ -90,8 +93,12 @@ func (a *applier) instruction(ctx context.Context, i plan.Instruction, j Journal
 	if err := a.meet(step); err != nil {
 		return j, &failure{step: step, err: err}
 	}
+	a.begin(step)
 	killLeft(filepath.Join(a.runner.Work, id))
-	result, err := a.runner.run(ctx, id, i.Command, j.Attempt)
+	timeout := cmp.Or(a.runner.Timeout, instructionTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it has not ended within %s", timeout))
+	defer cancel()
+	result, err := a.runner.run(limited, id, i.Command, j.Attempt)
 	if i.SaveOutput && i.Name != "" && result.exit >= 0 {
 		j.Output = saved(j.Output, i.Name, result.both)
 	}

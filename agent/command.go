@@ -28,6 +28,8 @@ const (
 const (
 	// endGrace is what a command that was told to end gets, and what those that hold its output open after it get.
 	endGrace = 10 * time.Second
+	// instructionTimeout ends a one-time instruction that hangs, or whose registry trickles: its attempt has failed. Installers wait for a distribution to start.
+	instructionTimeout = time.Hour
 	// maxSavedBytes is how much of each output is kept, its end, and of all that is saved together: a Secret holds 1 MiB.
 	maxSavedBytes = 128 << 10
 	// maxLineBytes is how much of a line goes into one line of our log.
@@ -48,7 +50,9 @@ type Runner struct {
 	// Env is what commands find in their environment beside the plan's.
 	Env    []string
 	Images Images
-	Log    logr.Logger
+	// Timeout is how long a one-time instruction may take; instructionTimeout when 0.
+	Timeout time.Duration
+	Log     logr.Logger
 }
 
 // outcome is what a command left.
@@ -73,6 +77,9 @@ func (r *Runner) run(ctx context.Context, id string, c plan.Command, attempt int
 	if c.Image != "" {
 		r.Log.Info("Unpacking image", "instruction", id, "image", c.Image)
 		if err := r.Images.Unpack(ctx, c.Image, folder); err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
 			return none, fmt.Errorf("unpacking image %s: %w", c.Image, err)
 		}
 	}

@@ -172,6 +172,36 @@ func TestOvertaken(t *testing.T) {
 	require.Equal(t, "0", w.secret.value(plan.KeyFailureCount), "to be overtaken is no failure")
 }
 
+// TestHangs: an instruction that runs for long is named, by one write, and ends by itself at last, as a failure.
+func TestHangs(t *testing.T) {
+	w := newWorld(t)
+	fifo := filepath.Join(w.folder, "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	w.secret.written = make(chan *corev1.Secret, 10)
+	w.secret.deliver(t, plan.Plan{Instructions: []plan.Instruction{shellStep("hangs", "echo > "+fifo+"; read x < "+fifo+"; echo why; exit 3")}})
+	told := make(chan string)
+	go func() {
+		_, _ = os.ReadFile(fifo) // it hangs now
+		w.clock.Step(longAfter)
+		<-w.secret.written // the claim
+		status, _ := plan.DecodeAgentStatus((<-w.secret.written).Data[plan.KeyAgentStatus])
+		w.clock.Step(longAfter) // nothing more is told of it
+		_ = os.WriteFile(fifo, []byte("\n"), 0o600)
+		told <- status.Running
+	}()
+	w.until(w.state(plan.StateFailed))
+	require.Equal(t, "instruction hangs since "+noon.Format(time.RFC3339), <-told)
+	require.Empty(t, w.secret.status(t).Running)
+	require.Equal(t, "exit status 3", w.secret.status(t).Message)
+	require.Equal(t, 3, w.secret.writes)
+
+	w = newWorld(t)
+	w.o.Runner.Timeout = time.Millisecond
+	w.secret.deliver(t, plan.Plan{Instructions: []plan.Instruction{shellStep("hangs", "exec sleep 600")}})
+	w.until(w.state(plan.StateFailed))
+	require.Equal(t, "it has not ended within 1ms", w.secret.status(t).Message)
+}
+
 // TestPlanThatIsNone: what cannot be applied is told, not tried.
 func TestPlanThatIsNone(t *testing.T) {
 	for name, tt := range map[string]struct{ raw, says string }{

@@ -53,9 +53,9 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 		return notTaken(data, checksum)
 	case plan.StateInProgress:
 		if why := failure(data, checksum); why != "" {
-			return rkev1.RetryingPlanReason, why
+			return rkev1.RetryingPlanReason, why + running(data, checksum)
 		}
-		return rkev1.ApplyingPlanReason, "its agent applies the plan"
+		return rkev1.ApplyingPlanReason, "its agent applies the plan" + running(data, checksum)
 	case plan.StateSucceeded:
 		return rkev1.UpToDateReason, ""
 	case plan.StateFailed, plan.StateCanceled:
@@ -104,6 +104,15 @@ func failure(data map[string][]byte, checksum string) string {
 		return fmt.Sprintf("failed attempts: %d", count)
 	}
 	return ""
+}
+
+// running names the instruction that takes long, as the end of a sentence; empty if none does.
+func running(data map[string][]byte, checksum string) string {
+	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	if err != nil || status.Checksum != checksum || status.Running == "" {
+		return ""
+	}
+	return ", and is at " + oneLine(status.Running)
 }
 
 // stuck is why an agent cannot go on, when that is no step of its plan.

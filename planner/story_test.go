@@ -158,6 +158,7 @@ func (w *world) agent(name, does, why string) {
 	switch does {
 	case "takes":
 		set(plan.KeyState, "in-progress")
+		status.Running = why
 	case "applies", "is-well":
 		set(plan.KeyState, "succeeded")
 		set(plan.KeyAppliedChecksum, checksum)

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// pullTimeout bounds one image from one place.
-const pullTimeout = time.Hour
+// pullTimeout bounds one image from one place. Its instruction may take an hour, so that a place that trickles leaves time for another.
+const pullTimeout = 30 * time.Minute
 
 // Puller unpacks images.
 type Puller struct {

@@ -47,6 +47,8 @@ type AgentStatus struct {
 	Message string `json:"message,omitempty"`
 	// Output is the end of what the failed instruction said. Instructions are not known to keep secrets out of it: it is for logs, not for conditions.
 	Output string `json:"output,omitempty"`
+	// Running is an instruction that has been running for long, and since when; empty otherwise.
+	Running string `json:"running,omitempty"`
 	// RetryAt is when the next attempt starts (RFC 3339); empty when there is none.
 	RetryAt string `json:"retryAt,omitempty"`
 	// Probes has why a probe that is not healthy is not.

@@ -31,6 +31,9 @@ func Write(out io.Writer, data map[string][]byte) error {
 	case status.Message != "":
 		fmt.Fprintf(&text, "\nThe agent cannot go on: %s\n", status.Message)
 	}
+	if status.Running != "" {
+		fmt.Fprintf(&text, "\nIt is at %s.\n", status.Running)
+	}
 	probes, probesErr := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
 	if probesErr != nil {
 		probes, probesErr = nil, fmt.Errorf("reading the probes: %w", probesErr)

@@ -35,7 +35,7 @@ func TestWrite(t *testing.T) {
 	failed := version
 	failed.Attempt, failed.Step, failed.Message, failed.Output, failed.RetryAt = 3, "instruction install", "it ended with exit code 1", "no such image\n", "2026-03-01T12:00:00Z"
 	stuck := version
-	stuck.Message = "writing the journal: no space left on device"
+	stuck.Running, stuck.Message = "instruction install since 2026-03-01T12:00:00Z", "writing the journal: no space left on device"
 	unhealthy := version
 	unhealthy.Probes = map[string]string{"kubelet": "connection refused"}
 	periodic, err := plan.EncodeOutput(map[string]plan.PeriodicOutput{"snapshots": {Name: "snapshots", Stdout: []byte("two\n"), Stderr: []byte("slow\n"), ExitCode: 2}})
@@ -65,6 +65,8 @@ Agent v1 on linux/amd64.
 Its plan: pending.
 
 The agent cannot go on: writing the journal: no space left on device
+
+It is at instruction install since 2026-03-01T12:00:00Z.
 `},
 		"succeeded": {reports(t, unhealthy, map[string]string{plan.KeyState: string(plan.StateSucceeded), plan.KeyFailureCount: "0",
 			plan.KeyProbeStatuses: `{"etcd":{"healthy":true},"kubelet":{},"scheduler":{}}`, plan.KeyPeriodicOutput: string(periodic),
