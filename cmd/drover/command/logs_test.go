@@ -157,12 +157,18 @@ func lastError(t *testing.T, r result) string {
 func TestAgentLogs(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, runningMachine)
-	c.apply(t, strings.Replace(capiMachine, "{dataSecretName: boot}", "{configRef: {apiGroup: rke.cattle.io, kind: RKEBootstrap, name: pool-abc}}", 1))
+	c.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: store}, spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: store}}}`)
+	c.apply(t, strings.NewReplacer("{dataSecretName: boot}", "{configRef: {apiGroup: rke.cattle.io, kind: RKEBootstrap, name: pool-abc}}",
+		"{name: pool-abc}", "{name: pool-abc, labels: {cluster.x-k8s.io/cluster-name: store}}").Replace(capiMachine)+
+		`status: {conditions: [{type: PlanApplied, status: Unknown, reason: RetryingPlan, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}]}`)
 	require.Contains(t, requireError(t, c.drover(t, "logs", "web-1", "--agent")), "has no plan Secret yet")
 	c.secret(t, "pool-abc-machine-plan", map[string]string{plan.KeyPlan: "{}", plan.KeyAgentPublicKey: "k",
 		plan.KeyAgentStatus: `{"version":"v1","platform":"linux/amd64","attempt":1,"step":"instruction install","message":"it ended with exit code 1","output":"\u001b[31mno image"}`})
 	require.Contains(t, c.ok(t, "logs", "web-1", "--agent"), "Attempt 1 failed at instruction install: it ended with exit code 1\n\n--- the end of what it said\nno image\n")
 	require.Equal(t, 2, c.drover(t, "logs", "web-1", "--agent", "-f").code)
+	for _, name := range []string{"web-1", "cluster/store"} {
+		require.Contains(t, c.ok(t, "why", name), "LOG (end of instruction install on the server of Machine pool-abc)\n  no image\n")
+	}
 
 	other := newCluster(t)
 	other.apply(t, runningMachine)

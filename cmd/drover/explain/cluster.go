@@ -34,7 +34,7 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 		APIVersion: listing.APIVersion, Kind: Kind, Subject: "Cluster " + c.Namespace + "/" + c.Name, Phase: facts.Clean(c.Status.Phase), now: s.Now,
 		Facts: knownFacts([]Fact{{"version", s.Version}, {"running", running(s)}, {"endpoint", endpoint}, {"machines", strconv.Itoa(len(s.Machines))},
 			{"age", facts.Age(s.Now, c.CreationTimestamp.Time)}}),
-		Events: newEvents(s.Events, nil), Problems: cleanAll(s.Problems),
+		Events: newEvents(s.Events, nil), Log: failureLog(s.Failure), Problems: cleanAll(s.Problems),
 	}
 	r.Steps = append(r.Steps, capiStep(clusterv1.ClusterInfrastructureReadyCondition, meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterInfrastructureReadyCondition)))
 	if s.ControlPlane != nil {

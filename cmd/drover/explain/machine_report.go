@@ -95,11 +95,14 @@ func driverName(s *facts.Snapshot) string {
 // logLines is how many lines of a log fit on one screen beside the rest.
 const logLines = 8
 
-// machineLog is the end of the log of the Job that runs, else of the last that was kept: the state Secret's, else the tail in the
-// status.
+// machineLog is the end of the log of the Job that runs, else of the step of the plan that fails, else of the last Job's that was kept: the state Secret's, else
+// the tail in the status.
 func machineLog(s *facts.Snapshot) *Log {
 	if s.Live != "" {
 		return newLog("what Job "+s.Jobs[0].Name+" says now", s.Live)
+	}
+	if log := failureLog(s.Failure); log != nil {
+		return log
 	}
 	if s.State != nil && s.State.Log != "" {
 		source := "log.txt of Secret " + s.State.Name
@@ -113,6 +116,14 @@ func machineLog(s *facts.Snapshot) *Log {
 	}
 	last := s.Machine.Status.LastAttempt
 	return newLog(fmt.Sprintf("status.lastAttempt.logTail, attempt %d to %s", last.Number, last.Operation), last.LogTail)
+}
+
+// failureLog is the end of what a step of a plan said that failed.
+func failureLog(f *facts.Failure) *Log {
+	if f == nil {
+		return nil
+	}
+	return newLog(fmt.Sprintf("%s on the server of Machine %s", f.Step, f.Machine), f.Output)
 }
 
 func newLog(source, text string) *Log {

@@ -108,6 +108,12 @@ func TestMachineLog(t *testing.T) {
 	lines := func(n int) string { return strings.Repeat("line\n", n) }
 	s := failed(rkev1.WaitingForRetryReason, rkev1.ClassQuota, "m")
 	s.State.Log = lines(20)
+	s.Failure = &facts.Failure{Machine: "pool-1", Step: "instruction install", Output: lines(9) + "\x1b[31munknown flag: --x\n"}
+	said := of(s)
+	require.Equal(t, "instruction install on the server of Machine pool-1", said.Source)
+	require.Equal(t, "unknown flag: --x", said.Lines[7], "what a server says is not obeyed by a terminal")
+	require.Equal(t, said, explain.Cluster(&facts.ClusterSnapshot{Cluster: &clusterv1.Cluster{}, Failure: s.Failure}, "drover").Log)
+	s.Failure = nil
 	require.Equal(t, &explain.Log{Source: "log.txt of Secret web-1-machine-state, attempt 2 to create", Lines: strings.Fields(lines(8))}, of(s))
 	s.State.Result = nil
 	require.Equal(t, "log.txt of Secret web-1-machine-state", of(s).Source)

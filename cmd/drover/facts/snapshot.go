@@ -29,6 +29,7 @@ const (
 	AheadPart      Part = "other machines"
 	EventsPart     Part = "events"
 	LivePart       Part = "the Job's log"
+	FailurePart    Part = "the agent's report"
 	ManagerPart    Part = "the manager's lease"
 )
 
@@ -68,6 +69,14 @@ type Snapshot struct {
 	ManagerSeen time.Time
 	// Live is the end of what the newest Job's pod says, while that Job runs.
 	Live string
+	// Failure is why the machine's agent fails at its plan; nil when it does not.
+	Failure *Failure
+}
+
+// Failure is the end of what the step of a plan said that failed on a server. Instructions are not known to keep secrets out of it: it is for logs.
+type Failure struct {
+	// Machine is the CAPI Machine.
+	Machine, Step, Output string
 }
 
 // Knows reports whether a part was read, so that what is not there does not exist.
@@ -98,6 +107,8 @@ type ClusterSnapshot struct {
 	Version                      string
 	// Machines by their names.
 	Machines []clusterv1.Machine
+	// Failure is that of the first of them that fails at its plan.
+	Failure  *Failure
 	Events   []corev1.Event
 	Problems []string
 }

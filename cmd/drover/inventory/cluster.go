@@ -83,6 +83,10 @@ func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now t
 	}
 	s.Machines, err = a.machinesOfCluster(ctx, namespace, name)
 	read(err)
+	for i := 0; i < len(s.Machines) && s.Failure == nil && err == nil; i++ {
+		s.Failure, err = a.failure(ctx, &s.Machines[i])
+		read(err)
+	}
 	s.Events, err = a.eventsOf(ctx, namespace, uids)
 	read(err)
 	return s, nil

@@ -35,6 +35,7 @@ func (a *API) Snapshot(ctx context.Context, target Target, namespace, name strin
 		{facts.OwnersPart, r.owners}, {facts.ClusterPart, r.cluster}, {facts.DriverPart, r.driver}, {facts.BootstrapPart, r.bootstrap},
 		{facts.CredentialPart, r.credential}, {facts.StatePart, r.state}, {facts.JobsPart, r.jobs}, {facts.PodsPart, r.pods},
 		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events}, {facts.LivePart, r.live}, {facts.ManagerPart, r.manager},
+		{facts.FailurePart, r.failure},
 	})
 	return s
 }
@@ -275,6 +276,13 @@ func (r *reading) live(ctx context.Context) error {
 	}
 	r.Live = string(log)
 	return nil
+}
+
+func (r *reading) failure(ctx context.Context) (err error) {
+	if r.CAPIMachine != nil {
+		r.Failure, err = r.api.failure(ctx, r.CAPIMachine)
+	}
+	return err
 }
 
 // managerNamespace and managerLease are where the managers say which of them works (charts, cmd/manager).

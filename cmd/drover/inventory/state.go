@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -61,6 +62,23 @@ func (a *API) orphanedState(ctx context.Context, namespace, machine, kind string
 		return &facts.State{}, nil
 	}
 	return facts.ParseState(secret.Name, secret.Data), nil
+}
+
+// failure is what the agent of a machine said when it failed at its plan; nil when the Machine does not say that it did.
+func (a *API) failure(ctx context.Context, m *clusterv1.Machine) (*facts.Failure, error) {
+	c := meta.FindStatusCondition(m.Status.Conditions, rkev1.PlanAppliedCondition)
+	if c == nil || c.Reason != rkev1.RetryingPlanReason && c.Reason != rkev1.PlanFailedReason {
+		return nil, nil
+	}
+	data, err := a.PlanData(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	if err != nil || status.Output == "" {
+		return nil, err
+	}
+	return &facts.Failure{Machine: m.Name, Step: status.Step, Output: status.Output}, nil
 }
 
 // PlanData is the data of a CAPI Machine's plan Secret: the plan, with all its secrets, and what the agent reports. An error says why there is none.
