@@ -113,7 +113,7 @@ func isControlPlane(r Roles) bool { return r.ControlPlane }
 
 // isComplete looks for what every plan needs of the cluster.
 func (p *planner) isComplete() *fault {
-	const words = "none of the cluster's %d machines that stay has the label %s=true"
+	const words = "none of the cluster's machines that stay has the label %s=true"
 	switch count := len(p.staying(func(Roles) bool { return true })); {
 	case !p.InfrastructureProvisioned:
 		return because(rkev1.WaitingForInfrastructureReason, "the cluster's infrastructure is not provisioned")
@@ -122,9 +122,9 @@ func (p *planner) isComplete() *fault {
 	case count == 0:
 		return because(rkev1.WaitingForMachinesReason, "the cluster has no machine that stays: they are made by MachineDeployments whose machines have the labels of their roles")
 	case len(p.staying(isEtcd)) == 0:
-		return because(rkev1.NoEtcdMachineReason, words, count, rkev1.EtcdRoleLabel)
+		return because(rkev1.NoEtcdMachineReason, words, rkev1.EtcdRoleLabel)
 	case len(p.staying(isControlPlane)) == 0:
-		return because(rkev1.NoControlPlaneMachineReason, words, count, rkev1.ControlPlaneRoleLabel)
+		return because(rkev1.NoControlPlaneMachineReason, words, rkev1.ControlPlaneRoleLabel)
 	case p.Tokens.Server == "" || p.Tokens.Agent == "":
 		return because(rkev1.WaitingForTokensReason, "the cluster's join tokens are not made yet")
 	case slices.ContainsFunc(p.Authorities.files(), func(f authorityFile) bool { return len(f.content) == 0 }):

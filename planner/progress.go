@@ -20,6 +20,13 @@ type progress struct {
 	reason, message string
 }
 
+// Progress is how far a machine is with the plan that it was given, as a Verdict tells it: for one about which there is none. Both are empty without a plan.
+func Progress(s *Secret) (reason, message string) {
+	var p progress
+	p.stand(s)
+	return p.reason, p.message
+}
+
 // stand tells how it stands with the plan. An agent may have written anything: what cannot be read is said, and nothing is believed.
 func (p *progress) stand(s *Secret) {
 	if s == nil || s.Delivered == nil {

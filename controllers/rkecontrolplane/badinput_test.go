@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/rkecontrolplane"
 	"github.com/drover-project/drover/testkit"
@@ -272,6 +273,73 @@ func TestBadInput_clusterSecretGone(t *testing.T) {
 			require.NoError(t, w.Create(t.Context(), lost))
 			w.quiet()
 			w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+		})
+	}
+}
+
+// A fault of the cluster as a whole comes when all was well: its machines are told, once, and what is known of them stays so.
+func TestBadInput_whenAllWasWell(t *testing.T) {
+	version := func(version string) func(*world) {
+		return func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = version }) }
+	}
+	var lost *corev1.Secret
+	for what, tt := range map[string]struct {
+		change       func(*world)
+		reason, says string
+		// upToDate are the servers of the control plane that are known to be as the specification says.
+		upToDate int32
+		mend     func(*world)
+	}{
+		"an unknown version": {version("v1.99.0+k3s1"), rkev1.KubernetesVersionUnknownReason, "1.99", 0, version("v1.36.3+k3s1")},
+		"a catalogue that cannot be read": {func(w *world) {
+			w.r.Releases.Name = "releases-" + w.obj.Namespace
+			require.NoError(w, w.Create(w.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.r.Releases.Namespace, Name: w.r.Releases.Name},
+				Data: map[string]string{rkecontrolplane.ReleasesKey: "distributions: {k9s: {}}"}}))
+		}, rkev1.ReleasesInvalidReason, "k9s", 1, func(w *world) { w.r.Releases.Name = "no-such-catalogue" }},
+		"a Secret that is gone": {func(w *world) {
+			lost = w.secret("c1-sa")
+			require.NoError(w, w.Delete(w.Context(), lost))
+		}, rkev1.ClusterSecretMissingReason, "the Secret c1-sa", 1, func(w *world) {
+			lost.ResourceVersion, lost.UID = "", ""
+			require.NoError(w, w.Create(w.Context(), lost))
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.up()
+			w.provisioned("worker", 2, "worker")
+			w.quiet()
+			w.obeys("worker")
+			w.runs("server", "v1.36.2+k3s1", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition)
+			w.runs("worker", "v1.36.3+k3s1", clusterv1.MachineReadyCondition)
+			w.quiet()
+			w.expectCounts(1, 1, 1, 1, clusterv1.StatusVersion{Version: "v1.36.2+k3s1", Replicas: 1})
+
+			tt.change(w)
+			w.machine("new", "worker")
+			w.writes = nil
+			w.quiet()
+			require.Len(t, w.writes, 4, "three machines and the control plane, once each: %v", w.writes)
+			for _, name := range []string{"server", "worker", "new"} {
+				told := testkit.ExpectCondition(t, w.machineNamed(name), rkev1.ReconciledCondition, metav1.ConditionUnknown, tt.reason).Message
+				require.Contains(t, told, "the control plane cp: ")
+				require.Contains(t, told, tt.says)
+				require.Contains(t, told, "\n* ", "and what to do about it")
+			}
+			w.runs("server", "v1.36.2+k3s1", clusterv1.MachineReadyCondition)
+			w.quiet()
+			w.expectCounts(1, 1, 0, tt.upToDate, clusterv1.StatusVersion{Version: "v1.36.2+k3s1", Replicas: 1})
+
+			w.agent("server", map[string]string{plan.KeyProbeStatuses: `{"kubelet":{"healthy":false}}`})
+			w.quiet()
+			w.expectCounts(1, 1, 0, 0, clusterv1.StatusVersion{Version: "v1.36.2+k3s1", Replicas: 1})
+			w.isWell("server")
+			tt.mend(w)
+			w.quiet()
+			w.expectMachine("server", rkev1.UpToDateReason)
+			w.expectMachine("worker", rkev1.UpToDateReason)
+			w.expectMachine("new", rkev1.WaitingForServerReason)
+			w.expectCounts(1, 1, 0, 1, clusterv1.StatusVersion{Version: "v1.36.2+k3s1", Replicas: 1})
 		})
 	}
 }

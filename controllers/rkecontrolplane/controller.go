@@ -133,13 +133,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	s := &scope{RKEControlPlane: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
 	s.conditions.Advise = s.advise
 	errs := []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.cleanHosts),
-		step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.observe))}
+		step.Of(rkev1.ReconciledCondition, "", r.machines))}
 	if errs[0] == nil {
-		// A plan that waits must not keep anybody from the cluster, nor the other way round.
-		errs = append(errs, step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
-			step.Run(ctx, s, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)),
-			step.Run(ctx, s, step.Of("", "", r.labelNodes)))
-		r.count(s)
+		errs = r.bringForward(ctx, s)
 	}
 	if s.conditions.Get(rkev1.ReconciledCondition) != nil { // a conflict may have come before it was found out
 		s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition, rkev1.AvailableCondition)
@@ -151,6 +147,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.tellOf(obj, before.Status.Conditions)
 	}
 	return outcome(s.again, errs)
+}
+
+// bringForward is for a control plane whose machines are known. They are told, and counted, also where it lacks what every plan needs.
+func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
+	defer r.count(s)
+	err := step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.observe))
+	if _, stalled := errors.AsType[*step.Stalled](err); stalled {
+		return []error{err, r.tellMachines(ctx, s)}
+	}
+	if err != nil {
+		return []error{err}
+	}
+	// A plan that waits must not keep anybody from the cluster, nor the other way round.
+	return []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
+		step.Run(ctx, s, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)),
+		step.Run(ctx, s, step.Of("", "", r.labelNodes))}
 }
 
 // outcome is the soonest of the times to come again, and all errors that are neither waiting nor conflicts.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -288,6 +290,29 @@ func (w *world) expectMachine(name, reason string) string {
 		status = metav1.ConditionTrue
 	}
 	return testkit.ExpectCondition(w.T, w.machineNamed(name), rkev1.ReconciledCondition, status, reason).Message
+}
+
+// runs has Cluster API say of a Machine that its kubelet has a version, and which of its conditions are True.
+func (w *world) runs(name, version string, conditions ...string) {
+	w.Helper()
+	machine := w.machineNamed(name)
+	machine.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: version}
+	for _, kind := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition} {
+		status := metav1.ConditionFalse
+		if slices.Contains(conditions, kind) {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Test"})
+	}
+	require.NoError(w, w.Status().Update(w.Context(), machine))
+}
+
+// expectCounts expects the counters that Cluster API reads.
+func (w *world) expectCounts(all, ready, available, upToDate int32, versions ...clusterv1.StatusVersion) {
+	w.Helper()
+	s := w.obj.Status
+	require.Equal(w, []int32{all, ready, available, upToDate}, []int32{*s.Replicas, *s.ReadyReplicas, *s.AvailableReplicas, *s.UpToDateReplicas})
+	require.Equal(w, versions, s.Versions)
 }
 
 // versions are those of everything in the namespace that the controller may write.

@@ -68,7 +68,7 @@ func (r *Reconciler) isChanging(s *scope, m member, verdict planner.Verdict) boo
 		return false
 	}
 	left := patience
-	if since := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition); since != nil && since.Status != metav1.ConditionTrue {
+	if since := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition); since != nil && since.Status == metav1.ConditionFalse {
 		left = since.LastTransitionTime.Add(patience).Sub(r.Clock.Now())
 	}
 	switch {
@@ -83,7 +83,11 @@ func (r *Reconciler) isChanging(s *scope, m member, verdict planner.Verdict) boo
 
 // tellMachines writes on the Machines what they wait for. Cluster API leaves conditions alone that are not its own.
 func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
-	for _, verdict := range s.result.Machines {
+	verdicts := s.result.Machines
+	if len(verdicts) == 0 {
+		verdicts = s.unjudged()
+	}
+	for _, verdict := range verdicts {
 		if verdict.Delivery != nil {
 			continue
 		}
@@ -103,6 +107,21 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// unjudged are verdicts about the machines of a control plane that has none: nobody knows whether they are as the specification says, and the reason is its own.
+func (s *scope) unjudged() []planner.Verdict {
+	why := s.conditions.Get(rkev1.ReconciledCondition)
+	says, _ := advice.Split(why.Message)
+	var verdicts []planner.Verdict
+	for i, m := range s.members {
+		if !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		progress, message := planner.Progress(s.snapshot.Machines[i].Secret)
+		verdicts = append(verdicts, planner.Verdict{Machine: m.Name, Reason: why.Reason, Message: "the control plane " + s.Name + ": " + says, Progress: progress, ProgressMessage: message})
+	}
+	return verdicts
+}
+
 // tell sets a verdict's conditions, and reports whether one is another than it was.
 func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Verdict) bool {
 	machine, changed := s.member(verdict.Machine).Machine, false
@@ -120,8 +139,11 @@ func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Ve
 		changed = changed || was == nil || old.Status != is.Status || old.Reason != is.Reason || old.Message != is.Message
 	}
 	reconciled := metav1.ConditionFalse
-	if verdict.Done() {
+	switch {
+	case verdict.Done():
 		reconciled = metav1.ConditionTrue
+	case len(s.result.Machines) == 0:
+		reconciled = metav1.ConditionUnknown
 	}
 	set(rkev1.ReconciledCondition, reconciled, verdict.Reason, verdict.Message)
 	switch verdict.Progress {

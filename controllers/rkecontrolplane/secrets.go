@@ -33,15 +33,12 @@ const (
 // ensureSecrets makes the cluster's authorities and tokens, once. Each is made before the first plan is delivered; one that is gone after that
 // is not made anew, for the cluster's servers have the old one.
 func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
-	var err error
-	if s.plans, err = r.planSecrets(ctx, s); err != nil {
-		return err
-	}
 	begun := false // a machine of the cluster has been given a plan
 	for _, one := range s.plans {
 		begun = begun || len(one.Data[deliveredKey]) > 0
 	}
 	name := s.Name + "-rke-state"
+	var err error
 	s.state, err = r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
 		return rkev1.ClusterStateSecretType, map[string][]byte{serverTokenKey: []byte(newToken()), agentTokenKey: []byte(newToken())}, nil
 	})

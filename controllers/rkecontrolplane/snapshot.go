@@ -34,7 +34,7 @@ type member struct {
 	plan *corev1.Secret
 }
 
-// observe completes the snapshot that ensureSecrets began.
+// observe completes the snapshot that machines and ensureSecrets began.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	c := &s.snapshot
 	c.Name, c.Namespace, c.Spec, c.InitMachineID = cmp.Or(s.Spec.ClusterName, s.cluster.Name), s.Namespace, s.Spec, s.Labels[rkev1.InitNodeMachineIDLabel]
@@ -50,9 +50,6 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 		return err
 	}
 	if err := r.objects(ctx, s); err != nil {
-		return err
-	}
-	if err := r.machines(ctx, s); err != nil {
 		return err
 	}
 	madeCluster := func(m member) bool { // it is the init node, and has applied a plan
@@ -143,8 +140,12 @@ func (r *Reconciler) foreign(ctx context.Context, s *scope, key planner.ObjectKe
 	return credential.Source{Reader: r.Reader, Trusted: r.TrustedCredentialNamespaces}.Look(ctx, credential.Parse(s.Namespace, key.Name), secret)
 }
 
-// machines are those of the cluster whose bootstrap is ours.
+// machines are those of the cluster whose bootstrap is ours, with their plan Secrets.
 func (r *Reconciler) machines(ctx context.Context, s *scope) error {
+	var err error
+	if s.plans, err = r.planSecrets(ctx, s); err != nil {
+		return err
+	}
 	ofCluster := []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
 	list, bootstraps := &clusterv1.MachineList{}, &rkev1.RKEBootstrapList{}
 	if err := r.Client.List(ctx, list, ofCluster...); err != nil {

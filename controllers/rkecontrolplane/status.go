@@ -6,8 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
 )
 
@@ -15,7 +17,7 @@ import (
 func (r *Reconciler) count(s *scope) {
 	var all, ready, available, upToDate int32
 	versions := map[string]int32{}
-	for _, m := range s.members {
+	for i, m := range s.members {
 		if !planner.RolesOf(m.Labels).ControlPlane {
 			continue
 		}
@@ -26,18 +28,34 @@ func (r *Reconciler) count(s *scope) {
 		if meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineAvailableCondition) {
 			available++
 		}
-		if slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == m.Name && v.Done() }) {
+		if s.isUpToDate(i) {
 			upToDate++
 		}
 		if running := kubeletVersion(m.Machine); running != "" {
 			versions[running]++
 		}
 	}
+	if len(s.result.Machines) == 0 { // what was as the specification says still is, and nothing is known of another specification
+		known := int32(0)
+		if s.Status.ObservedGeneration == s.Generation {
+			known = ptr.Deref(s.Status.UpToDateReplicas, 0)
+		}
+		upToDate = min(upToDate, known)
+	}
 	s.Status.Replicas, s.Status.ReadyReplicas, s.Status.AvailableReplicas, s.Status.UpToDateReplicas = &all, &ready, &available, &upToDate
 	s.Status.Versions = nil
 	for _, v := range slices.SortedFunc(maps.Keys(versions), older) {
 		s.Status.Versions = append(s.Status.Versions, clusterv1.StatusVersion{Version: v, Replicas: versions[v]})
 	}
+}
+
+// isUpToDate reports whether a machine is as the specification says; while nobody judges that, whether it is as its plan says.
+func (s *scope) isUpToDate(i int) bool {
+	if len(s.result.Machines) == 0 {
+		progress, _ := planner.Progress(s.snapshot.Machines[i].Secret)
+		return progress == rkev1.UpToDateReason
+	}
+	return slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == s.members[i].Name && v.Done() })
 }
 
 // older orders versions, and what is none before them.
