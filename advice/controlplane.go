@@ -10,6 +10,8 @@ type ControlPlane struct {
 	Namespace, Name, Cluster, Machine string
 	// Deployment is the machine's MachineDeployment, and empty for a Machine without one; Infra is its infra machine, as resource/name.
 	Deployment, Infra string
+	// Itself is the control plane again, and Other another Cluster, where a warning is about its specification, or that Cluster.
+	Itself, Other string
 	// Kind and Object are of the secret or configmap that a reason is about.
 	Kind, Object string
 }
@@ -17,7 +19,7 @@ type ControlPlane struct {
 // On is what to do about a reason of the planner's.
 func (c ControlPlane) On(reason string) []string {
 	w := Words{"ns": c.Namespace, "name": c.Name, "cluster": c.Cluster, "machine": c.Machine, "deployment": c.Deployment, "infra": c.Infra,
-		"kind": c.Kind, "object": c.Object}
+		"itself": c.Itself, "other": c.Other, "kind": c.Kind, "object": c.Object}
 	if c.Deployment == "" {
 		w["lone"] = c.Machine
 	}
@@ -50,7 +52,12 @@ var controlPlane = map[string][]string{
 	rkev1.ClusterSecretMissingReason: {
 		"Bring the Secret that the message names back from a backup: with another one, the cluster's servers and the manager would not know each other",
 	},
-	rkev1.WarningsReason: {nextEditControlPlane},
+	rkev1.WarningsReason: {
+		"Change it: kubectl edit rkecontrolplanes.rke.cattle.io {itself} -n {ns}",
+		"Give it a control plane of its own: kubectl edit clusters.cluster.x-k8s.io {other} -n {ns}",
+		"Leave the version as it is, or take it out where all machines may be replaced, never the only server: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
+		"Take the version out: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
+	},
 	rkev1.APINotReachedReason: {
 		"Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint",
 		nextSeeMachines,

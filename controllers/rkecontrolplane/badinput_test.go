@@ -205,21 +205,34 @@ func TestBadInput_twoClustersForOneControlPlane(t *testing.T) {
 	require.NoError(t, w.Create(t.Context(), second))
 	w.quiet()
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
-	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "the Cluster c2 names this control plane too, which is that of c1")
+	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "the Cluster c2 names this control plane too, which is that of c1: give it one of its own\n* "+
+		"Give it a control plane of its own: kubectl edit clusters.cluster.x-k8s.io c2 -n "+w.obj.Namespace)
 	require.NoError(t, w.Delete(t.Context(), second))
 	w.quiet()
 	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
 }
 
+// A version in a MachineDeployment is told, also the one that its servers run, and nobody is told to have the only server replaced.
 func TestBadInput_machineDeploymentWithAVersion(t *testing.T) {
-	w := newWorld(t)
-	w.up()
-	machine := w.machineNamed("server")
-	machine.Spec.Version = "v1.36.3"
-	machine.Labels[clusterv1.MachineDeploymentNameLabel] = "pool"
-	require.NoError(t, w.Update(t.Context(), machine))
-	w.quiet()
-	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "a version is set for the MachineDeployment pool")
+	for what, runs := range map[string]string{"another than runs": "v1.36.2+k3s1", "the one that runs": "v1.36.3+k3s1"} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.up()
+			machine := w.machineNamed("server")
+			machine.Spec.Version = "v1.36.3+k3s1"
+			machine.Labels[clusterv1.MachineDeploymentNameLabel] = "pool"
+			require.NoError(t, w.Update(t.Context(), machine))
+			w.runs("server", runs)
+			w.quiet()
+			message := w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason)
+			require.Contains(t, message, "a version is set for the MachineDeployment pool")
+			require.Contains(t, message, "\n* Leave the version as it is")
+			require.NotContains(t, message, "rkecontrolplanes", "its specification is all right")
+			w.configure(`{"no-such-argument":true}`)
+			w.quiet()
+			require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "\n* Change it: kubectl edit rkecontrolplanes.rke.cattle.io cp -n")
+		})
+	}
 }
 
 func TestBadInput_noOwner(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/controllers/step"
@@ -98,6 +99,8 @@ type scope struct {
 	plans    map[string]*corev1.Secret
 	snapshot planner.Cluster
 	result   planner.Result
+	// warned is what the condition Warnings is about.
+	warned advice.ControlPlane
 	// state is the Secret <control plane>-rke-state.
 	state *corev1.Secret
 	// again is when something is due that nothing wakes for; 0 if nothing is.

@@ -10,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
 )
@@ -74,19 +75,24 @@ func (s *scope) member(name string) member {
 // warn keeps the condition Warnings.
 func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	warnings := s.result.Warnings
+	s.warned = advice.ControlPlane{Namespace: s.Namespace}
+	if len(warnings) > 0 {
+		s.warned.Itself = s.Name
+	}
 	clusters := &clusterv1.ClusterList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(s.Namespace)); err != nil {
 		return fmt.Errorf("reading the Clusters: %w", err)
 	}
 	for i := range clusters.Items {
 		if one := &clusters.Items[i]; one.Name != s.cluster.Name && names(one, s.RKEControlPlane) {
+			s.warned.Other = one.Name
 			warnings = append(warnings, fmt.Sprintf("the Cluster %s names this control plane too, which is that of %s: give it one of its own",
 				one.Name, s.cluster.Name))
 		}
 	}
-	if versioned := withVersion(s.members); len(versioned) > 0 {
-		warnings = append(warnings, fmt.Sprintf("a version is set for %s, where it has no effect but that another one would replace the servers: take it out of spec.template.spec of what they come from; "+
-			"the version of the cluster is spec.kubernetesVersion here", strings.Join(versioned, ", ")))
+	if versioned := s.withVersion(); len(versioned) > 0 {
+		warnings = append(warnings, fmt.Sprintf("a version is set for %s, where it has no effect: the version of the cluster is spec.kubernetesVersion here. Another one in a MachineDeployment, "+
+			"also none, has Cluster API replace its machines", strings.Join(versioned, ", ")))
 	}
 	if len(warnings) == 0 {
 		s.conditions.Drop(rkev1.WarningsCondition)
@@ -96,17 +102,22 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// withVersion are MachineDeployments and Machines that have a version, at most three.
-func withVersion(members []member) []string {
+// withVersion are MachineDeployments and Machines that have a version, at most three. Advice is about the first.
+func (s *scope) withVersion() []string {
 	var found []string
-	for _, m := range members {
+	for _, m := range s.members {
+		deployment := m.Labels[clusterv1.MachineDeploymentNameLabel]
 		what := "the Machine " + m.Name
-		if deployment := m.Labels[clusterv1.MachineDeploymentNameLabel]; deployment != "" {
+		if deployment != "" {
 			what = "the MachineDeployment " + deployment
 		}
-		if isUsersVersion(m.Machine) && !slices.Contains(found, what) && len(found) < 3 {
-			found = append(found, what)
+		if !isUsersVersion(m.Machine) || slices.Contains(found, what) || len(found) == 3 {
+			continue
 		}
+		if len(found) == 0 {
+			s.warned.Machine, s.warned.Deployment = m.Name, deployment
+		}
+		found = append(found, what)
 	}
 	return found
 }

@@ -2,15 +2,14 @@ package rkecontrolplane
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
 )
 
@@ -22,7 +21,7 @@ func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
 		if running == "" || m.Spec.Version == running || isUsersVersion(m.Machine) || !m.DeletionTimestamp.IsZero() {
 			continue
 		}
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"version":%q}}`, m.UID, running))
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}},"spec":{"version":%q}}`, m.UID, rkev1.RunningVersionAnnotation, running, running))
 		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("writing the version of Machine %s: %w", m.Name, err)
 		}
@@ -55,16 +54,7 @@ func kubeletVersion(machine *clusterv1.Machine) string {
 	return machine.Status.NodeInfo.KubeletVersion
 }
 
-// isUsersVersion reports whether a Machine has a version that is not the one its server runs, nor one that we wrote.
+// isUsersVersion reports whether a Machine has a version that we did not write.
 func isUsersVersion(machine *clusterv1.Machine) bool {
-	return machine.Spec.Version != "" && machine.Spec.Version != kubeletVersion(machine) && !slices.ContainsFunc(machine.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		var fields struct {
-			Spec map[string]json.RawMessage `json:"f:spec"`
-		}
-		if e.Manager != fieldOwner || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
-			return false
-		}
-		_, has := fields.Spec["f:version"]
-		return has
-	})
+	return machine.Spec.Version != "" && machine.Spec.Version != machine.Annotations[rkev1.RunningVersionAnnotation]
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -17,15 +16,18 @@ func TestMachineVersions(t *testing.T) {
 	w := newWorld(t)
 	w.up()
 	runs := func(version string) string {
-		machine := w.machineNamed("server")
-		machine.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: version}
-		require.NoError(t, w.Status().Update(t.Context(), machine))
+		w.runs("server", version)
 		w.quiet()
 		return w.machineNamed("server").Spec.Version
 	}
 	require.Empty(t, w.machineNamed("server").Spec.Version, "nobody knows yet")
 	require.Equal(t, "v1.36.2+k3s1", runs("v1.36.2+k3s1"))
 	require.Equal(t, "v1.36.3+k3s1", runs("v1.36.3+k3s1"))
+	restored := w.machineNamed("server") // by a tool that has its own name for all fields
+	require.NoError(t, w.Delete(t.Context(), restored))
+	fresh := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: restored.Namespace, Name: restored.Name, Labels: restored.Labels, Annotations: restored.Annotations}, Spec: restored.Spec}
+	require.NoError(t, w.Create(t.Context(), fresh))
+	require.Equal(t, "v1.36.4+k3s1", runs("v1.36.4+k3s1"))
 	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
 
 	machine := w.machineNamed("server")
@@ -33,6 +35,7 @@ func TestMachineVersions(t *testing.T) {
 	require.NoError(t, w.Update(t.Context(), machine))
 	require.Equal(t, "v1.35.0", runs("v1.36.3+k3s1"))
 	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "a version is set for the Machine server")
+	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "kubectl edit machines.cluster.x-k8s.io server -n")
 }
 
 // Cluster API drains and deletes the Nodes of a cluster only where it knows a Machine of the control plane.

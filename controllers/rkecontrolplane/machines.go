@@ -160,6 +160,9 @@ func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Ve
 
 // advise says what to do about a condition of the control plane; where its reason is a machine's, about the first one that has it.
 func (s *scope) advise(c metav1.Condition) []string {
+	if c.Type == rkev1.WarningsCondition {
+		return s.warned.On(c.Reason)
+	}
 	for _, verdict := range s.result.Machines {
 		if verdict.Reason == c.Reason {
 			return s.about(verdict).On(c.Reason)

@@ -123,6 +123,8 @@ const (
 	// NodeLabelsAnnotation and NodeTaintsAnnotation on a CAPI Machine are JSON: what its Node gets beside what its infra machine says.
 	NodeLabelsAnnotation = "rke.cattle.io/labels"
 	NodeTaintsAnnotation = "rke.cattle.io/taints"
+	// RunningVersionAnnotation on a CAPI Machine is the version that its control plane wrote into spec.version, which otherwise is a user's.
+	RunningVersionAnnotation = "drover.cattle.io/running-version"
 	// AddressAnnotation and InternalAddressAnnotation on a CAPI Machine are addresses, separated by commas, that take the place of those of its infra machine.
 	AddressAnnotation         = "rke.cattle.io/address"
 	InternalAddressAnnotation = "rke.cattle.io/internal-address"

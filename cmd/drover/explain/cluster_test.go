@@ -22,7 +22,7 @@ func clusterOf(conditions ...metav1.Condition) *facts.ClusterSnapshot {
 	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "one-cp"}
 	c.Status.Conditions = []metav1.Condition{done(clusterv1.ClusterInfrastructureReadyCondition, "Ready", 9)}
 	for i := range conditions {
-		conditions[i].Message = advice.Message(conditions[i].Message, advice.ControlPlane{Namespace: "shop", Name: "one-cp"}.On(conditions[i].Reason))
+		conditions[i].Message = advice.Message(conditions[i].Message, advice.ControlPlane{Namespace: "shop", Name: "one-cp", Itself: "one-cp"}.On(conditions[i].Reason))
 	}
 	return &facts.ClusterSnapshot{Now: now, Cluster: c, Version: "v1.36.3+k3s1",
 		ControlPlane: &facts.Object{Kind: "RKEControlPlane", Namespace: "shop", Name: "one-cp", Replicas: -1, Conditions: conditions}}
