@@ -46,9 +46,12 @@ var controlPlane = map[string][]string{
 		"Nothing brings the data back but a snapshot, and restoring one is not built yet: make another cluster and restore there",
 		"See what is left: kubectl get machines.cluster.x-k8s.io -n {ns}",
 	},
-	rkev1.MachinesExistReason:     {"Delete the whole cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io {cluster} -n {ns}", nextSeeMachines},
-	rkev1.ClusterHasAnotherReason: {"See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
-	rkev1.AuthorityInvalidReason:  {"Mend the Secret that the message names, or delete it before there is a server, to have one made: kubectl get secrets -n {ns}"},
+	rkev1.MachinesExistReason: {"Delete the whole cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io {cluster} -n {ns}", nextSeeMachines},
+	rkev1.ClusterHasAnotherReason: {
+		"See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml",
+		"If nobody needs this one, delete it: kubectl delete rkecontrolplanes.rke.cattle.io {name} -n {ns}",
+	},
+	rkev1.AuthorityInvalidReason: {"Mend the Secret that the message names, or delete it before there is a server, to have one made: kubectl get secrets -n {ns}"},
 	rkev1.ClusterSecretMissingReason: {
 		"Bring the Secret that the message names back from a backup: with another one, the cluster's servers and the manager would not know each other",
 	},

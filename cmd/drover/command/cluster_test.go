@@ -54,7 +54,7 @@ func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, file := range []string{
-		"charts/drover/crds/management.cattle.io_nodedrivers.yaml",
+		"charts/drover/crds/management.cattle.io_nodedrivers.yaml", "charts/drover/crds/rke.cattle.io_rkecontrolplanes.yaml",
 		"capi/crds/cluster.x-k8s.io_clusters.yaml", "capi/crds/cluster.x-k8s.io_machines.yaml",
 		"capi/crds/cluster.x-k8s.io_machinesets.yaml", "capi/crds/cluster.x-k8s.io_machinedeployments.yaml",
 	} {

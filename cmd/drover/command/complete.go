@@ -45,9 +45,9 @@ func (e *env) completeCopy(cmd *cobra.Command, _ []string, toComplete string) ([
 	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoSpace
 }
 
-// completeWhy completes machines, drivers after driver/ and clusters after cluster/.
+// completeWhy completes machines, drivers after driver/, clusters after cluster/ and control planes after rkecontrolplane/.
 func (e *env) completeWhy(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	for word, complete := range map[string]cobra.CompletionFunc{"driver/": e.completeDrivers, "cluster/": e.completeClusters} {
+	for word, complete := range map[string]cobra.CompletionFunc{"driver/": e.completeDrivers, "cluster/": e.completeClusters, "rkecontrolplane/": e.completeControlPlanes} {
 		rest, qualified := strings.CutPrefix(toComplete, word)
 		if !qualified || len(args) > 0 {
 			continue
@@ -59,6 +59,13 @@ func (e *env) completeWhy(cmd *cobra.Command, args []string, toComplete string) 
 		return names, directive
 	}
 	return e.completeOneMachine(cmd, args, toComplete)
+}
+
+func (e *env) completeControlPlanes(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	names := briefly(e, cmd, func(ctx context.Context, api *inventory.API, namespace string) ([]string, error) {
+		return api.ControlPlaneNames(ctx, namespace)
+	})
+	return matching(names, args, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
 func (e *env) completeDrivers(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {

@@ -21,11 +21,13 @@ func newWhy(e *env) *cobra.Command {
 		Short: "Tell what a machine or a cluster waits for or why it failed, and what to do next",
 		Long: `Tell on one screen what a machine or a cluster waits for or why it failed, and what to do next.
 
-NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), a CAPI Cluster (cluster/NAME), or a driver
-(driver/NAME). For a name that means nothing any more, what was left behind is told.`,
+NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), a CAPI Cluster (cluster/NAME), an
+RKEControlPlane (rkecontrolplane/NAME, rcp/NAME), or a driver (driver/NAME). For a name that means nothing any more,
+what was left behind is told.`,
 		Example: `  {name} why web-1
   {name} why md/pool
   {name} why cluster/one
+  {name} why rkecontrolplane/one
   {name} why driver/digitalocean
   {name} why web-1 -o json`,
 		Args:              arguments(oneName),
@@ -73,12 +75,15 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 	}
 	report, gone := e.explainSnapshot(snapshot, err)
 	if gone != nil && !qualified {
-		// A driver or a cluster is what a bare name may mean when no machine has it.
+		// A driver, a cluster or a control plane is what a bare name may mean when no machine has it.
 		if driver, err := e.explainDriver(ctx, api, name); err == nil {
 			return driver, nil
 		}
 		if cluster, err := e.explainCluster(ctx, api, namespace, name); err == nil {
 			return cluster, nil
+		}
+		if controlPlane, err := e.explainControlPlane(ctx, api, namespace, name); err == nil {
+			return controlPlane, nil
 		}
 	}
 	return report, gone
@@ -87,6 +92,8 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 // otherKinds are the words before a name that is no machine's.
 var otherKinds = map[string]string{
 	"cluster": "Cluster", "clusters": "Cluster", "cl": "Cluster", "cluster.cluster.x-k8s.io": "Cluster", "clusters.cluster.x-k8s.io": "Cluster",
+	"rkecontrolplane": "RKEControlPlane", "rkecontrolplanes": "RKEControlPlane", "rcp": "RKEControlPlane",
+	"rkecontrolplane.rke.cattle.io": "RKEControlPlane", "rkecontrolplanes.rke.cattle.io": "RKEControlPlane",
 	"driver": "NodeDriver", "drivers": "NodeDriver", "nodedriver": "NodeDriver", "nodedrivers": "NodeDriver", "nd": "NodeDriver",
 	"nodedriver.management.cattle.io": "NodeDriver", "nodedrivers.management.cattle.io": "NodeDriver",
 	"md": "owner", "machinedeployment": "owner", "machinedeployments": "owner", "machinedeployment.cluster.x-k8s.io": "owner",
@@ -103,6 +110,8 @@ func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, k
 		return e.explainDriver(ctx, api, name)
 	case "Cluster":
 		return e.explainCluster(ctx, api, namespace, name)
+	case "RKEControlPlane":
+		return e.explainControlPlane(ctx, api, namespace, name)
 	}
 	// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
 	if _, err := api.Kinds(ctx); err != nil {
@@ -146,4 +155,15 @@ func (e *env) explainCluster(ctx context.Context, api *inventory.API, namespace,
 		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A')", name, namespace)
 	}
 	return explain.Cluster(snapshot, e.called()), nil
+}
+
+func (e *env) explainControlPlane(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
+	snapshot, err := api.ControlPlaneSnapshot(ctx, namespace, name, e.Now())
+	if err != nil {
+		return nil, err
+	}
+	if snapshot == nil {
+		return nil, fmt.Errorf("no RKEControlPlane %q in namespace %q (see 'kubectl get rkecontrolplanes -A')", name, namespace)
+	}
+	return explain.ControlPlane(snapshot, e.called()), nil
 }

@@ -35,8 +35,10 @@ func TestWhyTakesNames(t *testing.T) {
 	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineSet\nmetadata: {name: pool-set}\nspec:"+poolTemplate)
 	c.apply(t, `{apiVersion: management.cattle.io/v3, kind: NodeDriver, metadata: {name: why-nd}, spec: {displayName: whycloud, url: "https://d.example/1", active: false}}`)
 	c.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: one}, spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: one}}}`)
+	c.apply(t, `{apiVersion: rke.cattle.io/v1, kind: RKEControlPlane, metadata: {name: one-cp}, spec: {kubernetesVersion: v1.36.3+k3s1}}`)
 	for want, names := range map[string][]string{
 		"Cluster shop/one":               {"cluster/one", "one", "clusters.cluster.x-k8s.io/one"},
+		"RKEControlPlane shop/one-cp":    {"rkecontrolplane/one-cp", "one-cp", "rcp/one-cp", "RKEControlPlanes.rke.cattle.io/one-cp"},
 		"DigitaloceanMachine shop/web-1": {"web-1", "pool-abc", "machine/pool-abc", "ma/pool-abc", "digitaloceanmachine/web-1", "digitaloceanmachines.rke-machine.cattle.io/web-1"},
 		"GenericMachine shop/pool":       {"pool", "genericmachine/pool"},
 		"MachineDeployment shop/pool":    {"md/pool", "MachineDeployment/pool", "machinedeployments/pool", "machinedeployment.cluster.x-k8s.io/pool"},
@@ -48,7 +50,25 @@ func TestWhyTakesNames(t *testing.T) {
 		}
 	}
 	require.Contains(t, requireError(t, c.drover(t, "why", "cluster/none")), `no Cluster "none" in namespace`)
+	require.Contains(t, requireError(t, c.drover(t, "why", "rcp/none")), `no RKEControlPlane "none" in namespace`)
 	require.Contains(t, c.ok(t, "__complete", "why", "cluster/o"), "cluster/one\n")
+	require.Contains(t, c.ok(t, "__complete", "why", "rkecontrolplane/o"), "rkecontrolplane/one-cp\n")
+}
+
+// TestWhyOfAControlPlane: with its Cluster and that one's machines, and of a machine of it.
+func TestWhyOfAControlPlane(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, runningMachine)
+	c.apply(t, strings.Replace(capiMachine, "name: pool-abc", "name: pool-abc, labels: {cluster.x-k8s.io/cluster-name: store}", 1))
+	c.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: store}, spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: store},
+  controlPlaneRef: {apiGroup: rke.cattle.io, kind: RKEControlPlane, name: store-cp}}}`)
+	const plane = `{apiVersion: rke.cattle.io/v1, kind: RKEControlPlane, metadata: {name: store-cp}, spec: {kubernetesVersion: v1.36.3+k3s1, clusterName: store}, status: {conditions: [
+  {type: Reconciled, status: "False", reason: AuthorityInvalid, message: the Secret store-ca cannot be used, lastTransitionTime: "2026-03-01T11:00:00Z"}]}}`
+	c.apply(t, plane)
+	c.apply(t, strings.Replace(plane, "store-cp", "second", 1))
+	require.Regexp(t, `(?s)WHY\n  the Secret store-ca cannot be used\n.* Cluster +store\n.* Machine +pool-abc`, c.ok(t, "why", "rcp/store-cp"))
+	require.Contains(t, c.ok(t, "why", "web-1"), "the control plane store-cp: the Secret store-ca cannot be used")
+	require.NotContains(t, c.ok(t, "why", "rcp/second"), "RELATED", "which the Cluster does not name")
 }
 
 // TestWhyOfOthers: a CAPI Machine of another provider is none of Drover's, and that is said.

@@ -45,12 +45,46 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 			r.Related = append(r.Related, Related{part.Kind, facts.Clean(part.Name), objectState(*part)})
 		}
 	}
-	for i := range s.Machines {
-		r.Related = append(r.Related, relatedMachine(&s.Machines[i]))
-	}
+	r.relateMachines(s)
 	r.decideCluster(s)
 	r.finish(command)
 	return r
+}
+
+// ControlPlane explains what a snapshot of an RKEControlPlane tells, also of one that no Cluster has as its own.
+func ControlPlane(s *facts.ClusterSnapshot, command string) *Report {
+	c := s.ControlPlane
+	r := &Report{
+		APIVersion: listing.APIVersion, Kind: Kind, Subject: c.Kind + " " + c.Namespace + "/" + c.Name, Phase: "NotReady", now: s.Now,
+		Facts: knownFacts([]Fact{{"version", s.Version}, {"running", running(s)}}), Events: newEvents(s.Events, nil), Problems: cleanAll(s.Problems),
+		Steps: timeline(c.Conditions, clusterSteps),
+	}
+	switch {
+	case c.Deleting:
+		r.Phase = rkev1.PhaseDeleting
+	case meta.IsStatusConditionTrue(c.Conditions, rkev1.ReadyCondition):
+		r.Phase = rkev1.ReadyCondition
+	}
+	words := advice.Words{"ns": c.Namespace}
+	if s.Cluster != nil {
+		r.Related = []Related{{"Cluster", facts.Clean(s.Cluster.Name), facts.Clean(s.Cluster.Status.Phase)}}
+		words["cluster"] = s.Cluster.Name
+	}
+	r.relateMachines(s)
+	if s.Cluster != nil && ptr.Deref(s.Cluster.Spec.Paused, false) {
+		r.Blocker = &Blocker{Reason: clusterv1.PausedReason}
+		r.say(pausedCluster, words)
+	} else {
+		r.decideControlPlane(s, words)
+	}
+	r.finish(command)
+	return r
+}
+
+func (r *Report) relateMachines(s *facts.ClusterSnapshot) {
+	for i := range s.Machines {
+		r.Related = append(r.Related, relatedMachine(&s.Machines[i]))
+	}
 }
 
 // running are the versions of the Nodes, where one has another than is wanted.
@@ -149,7 +183,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	r.tellNodes(s)
 	if len(r.Next) == 0 {
 		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
-			advice.Words{"ns": s.Cluster.Namespace, "controlplane": s.ControlPlane.Name})
+			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})
 	}
 }
 
@@ -159,8 +193,10 @@ func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
 	var told Step
 	for i := range s.Machines {
 		m := &s.Machines[i]
-		step := newStep(rkev1.ReconciledCondition, meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition))
-		if step.State == StepDone || worst != nil && rank(step) >= rank(told) {
+		c := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition)
+		step := newStep(rkev1.ReconciledCondition, c)
+		// It is Unknown where it repeats what the control plane says.
+		if step.State == StepDone || c != nil && c.Status == metav1.ConditionUnknown || worst != nil && rank(step) >= rank(told) {
 			continue
 		}
 		worst, told = m, step

@@ -178,6 +178,46 @@ func TestClusterDecisions(t *testing.T) {
 	}
 }
 
+// A control plane is told of also where no Cluster has it as its own, and machines do not repeat what it says.
+func TestControlPlane(t *testing.T) {
+	second := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason, "the Cluster one has another", 2),
+		condition(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason, "the Cluster one has another", 2))
+	second.Cluster = nil
+	paused := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, clusterv1.PausedReason, "the Cluster or this object is paused", 2))
+	paused.Cluster.Spec.Paused = new(true)
+	for name, tt := range map[string]struct {
+		snapshot *facts.ClusterSnapshot
+		want     string
+	}{
+		"that its Cluster does not name": {second, `
+! Reconciled|ClusterHasAnotherControlPlane||the Cluster one has another
+. the Cluster one has another
+> See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n shop -o yaml
+> If nobody needs this one, delete it: kubectl delete rkecontrolplanes.rke.cattle.io one-cp -n shop
+`},
+		"paused": {paused, `
+! |Paused||
+. Nothing happens: the Cluster one is paused.
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io one --type merge -p '{"spec":{"paused":false}}'
+`},
+		"that cannot judge its machines": {with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.ReleasesInvalidReason, "it is no YAML", 2)),
+			"one-a", metav1.ConditionUnknown, rkev1.ReleasesInvalidReason, "the control plane one-cp: it is no YAML"), `
+! Reconciled|ReleasesInvalid||it is no YAML
+. it is no YAML
+> See which releases are known: docs/releases.md says how to add some
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, strings.TrimPrefix(tt.want, "\n"), told(explain.ControlPlane(tt.snapshot, "drover")))
+		})
+	}
+	golden(t, "controlplane", explain.ControlPlane(waitingForMachines(), "drover"))
+	second.ControlPlane.Deleting = true
+	require.Equal(t, "Deleting", explain.ControlPlane(second, "drover").Phase)
+	ready := clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1))
+	require.Equal(t, "Ready", explain.ControlPlane(ready, "drover").Phase)
+}
+
 func TestClusterGolden(t *testing.T) {
 	s := waitingForMachines()
 	s.Machines[0].Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: "v1.36.2+k3s1"}
@@ -198,4 +238,18 @@ func TestMachineWaitsForItsPlan(t *testing.T) {
 `, told(explain.Machine(s, "drover")))
 	s.CAPIMachine.Status.Conditions = []metav1.Condition{done(rkev1.ReconciledCondition, rkev1.UpToDateReason, 1), done(rkev1.PlanAppliedCondition, rkev1.PlanAppliedReason, 1)}
 	require.NotContains(t, told(explain.Machine(s, "drover")), "!")
+
+	// While it is no Node, its control plane may be why.
+	s.ControlPlane = clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason, "another: attempt 3 failed", 2),
+		condition(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason, "nothing answers at 10.0.0.1:6443", 2)).ControlPlane
+	require.Contains(t, told(explain.Machine(s, "drover")), "! Available|APINotReached||the control plane one-cp: nothing answers at 10.0.0.1:6443\n")
+	s.CAPIMachine.Status.Conditions = nil
+	s.ControlPlane = clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.AuthorityInvalidReason, "the Secret one-ca cannot be used", 2)).ControlPlane
+	require.Equal(t, `! Reconciled|AuthorityInvalid||the control plane one-cp: the Secret one-ca cannot be used
+. The server runs and its state is stored.
+. the control plane one-cp: the Secret one-ca cannot be used
+> Mend the Secret that the message names, or delete it before there is a server, to have one made: kubectl get secrets -n shop
+`, told(explain.Machine(s, "drover")))
+	s.ControlPlane.Conditions = []metav1.Condition{done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1)}
+	require.Contains(t, told(explain.Machine(s, "drover")), "Cluster API waits for its node")
 }

@@ -178,13 +178,30 @@ func (d *decision) decideDone() {
 	}
 	node := d.CAPIMachine.Status.NodeRef.Name
 	if node == "" {
-		d.say(own{"Cluster API waits for its node to join the cluster.", []string{advice.NextNode}}, d.words)
+		d.decideNoNode()
 		return
 	}
 	if i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Name == nodeStep }); i >= 0 && d.Steps[i].State != StepDone {
 		d.blockAt(&d.Steps[i])
 		d.say(own{"Its node " + node + " is not well, or is not reached: the server may be off, gone or too busy.", nextNodeUnwell}, d.words)
 	}
+}
+
+// decideNoNode is for a server that is no Node yet: its control plane may give no plans, or the cluster's API be out of the manager's reach.
+func (d *decision) decideNoNode() {
+	if d.ControlPlane != nil {
+		name := rkev1.ReconciledCondition
+		if meta.FindStatusCondition(d.CAPIMachine.Status.Conditions, name) != nil { // it has applied its plan
+			name = rkev1.AvailableCondition
+		}
+		step := newStep(name, meta.FindStatusCondition(d.ControlPlane.Conditions, name))
+		if step.State == StepFailed || step.State == StepWaiting {
+			step.Message = "the control plane " + d.ControlPlane.Name + ": " + step.Message
+			d.blockAt(&step)
+			return
+		}
+	}
+	d.say(own{"Cluster API waits for its node to join the cluster.", []string{advice.NextNode}}, d.words)
 }
 
 // nextNodeUnwell is for a node that was well before.

@@ -46,7 +46,9 @@ type Snapshot struct {
 	MissingKind string
 	CAPIMachine *clusterv1.Machine
 	Cluster     *clusterv1.Cluster
-	Driver      *v3.NodeDriver
+	// ControlPlane is the Cluster's RKEControlPlane.
+	ControlPlane *Object
+	Driver       *v3.NodeDriver
 	// Owners are the MachineSet and MachineDeployment above the CAPI Machine, nearest first; or what Name names.
 	Owners []Object
 
@@ -98,7 +100,7 @@ type DriverSnapshot struct {
 	Problems []string
 }
 
-// ClusterSnapshot is everything about one CAPI Cluster at one moment. What does not exist or could not be read is nil; Problems tell.
+// ClusterSnapshot is everything about one CAPI Cluster at one moment, or about an RKEControlPlane that no Cluster has as its own. What does not exist or could not be read is nil; Problems tell.
 type ClusterSnapshot struct {
 	Now     time.Time
 	Cluster *clusterv1.Cluster

@@ -26,11 +26,12 @@ import (
 
 // Resources of the fixed kinds that are read.
 var (
-	nodeDrivers  = v3.GroupVersion.WithResource("nodedrivers")
-	capiMachines = clusterv1.GroupVersion.WithResource("machines")
-	capiClusters = clusterv1.GroupVersion.WithResource("clusters")
-	machineSets  = clusterv1.GroupVersion.WithResource("machinesets")
-	deployments  = clusterv1.GroupVersion.WithResource("machinedeployments")
+	nodeDrivers   = v3.GroupVersion.WithResource("nodedrivers")
+	capiMachines  = clusterv1.GroupVersion.WithResource("machines")
+	capiClusters  = clusterv1.GroupVersion.WithResource("clusters")
+	controlPlanes = rkev1.GroupVersion.WithResource("rkecontrolplanes")
+	machineSets   = clusterv1.GroupVersion.WithResource("machinesets")
+	deployments   = clusterv1.GroupVersion.WithResource("machinedeployments")
 )
 
 // API is the management cluster.

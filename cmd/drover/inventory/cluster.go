@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -45,9 +46,18 @@ func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte
 
 // ClusterNames lists the CAPI Clusters of a namespace.
 func (a *API) ClusterNames(ctx context.Context, namespace string) ([]string, error) {
-	list, err := a.Dynamic.Resource(capiClusters).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	return a.namesOf(ctx, capiClusters, namespace)
+}
+
+// ControlPlaneNames lists the RKEControlPlanes of a namespace.
+func (a *API) ControlPlaneNames(ctx context.Context, namespace string) ([]string, error) {
+	return a.namesOf(ctx, controlPlanes, namespace)
+}
+
+func (a *API) namesOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]string, error) {
+	list, err := a.Dynamic.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("listing Clusters: %w", err)
+		return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
 	}
 	names := make([]string, len(list.Items))
 	for i := range list.Items {
@@ -90,6 +100,36 @@ func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now t
 	s.Events, err = a.eventsOf(ctx, namespace, uids)
 	read(err)
 	return s, nil
+}
+
+// ControlPlaneSnapshot reads everything about an RKEControlPlane and its Cluster, if a Cluster has it as its own; nil when it does not exist.
+func (a *API) ControlPlaneSnapshot(ctx context.Context, namespace, name string, now time.Time) (*facts.ClusterSnapshot, error) {
+	ref := clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.GroupVersion.Group, Kind: "RKEControlPlane", Name: name}
+	u, err := a.named(ctx, namespace, ref)
+	if err != nil || u == nil {
+		return nil, err
+	}
+	cluster, _, _ := unstructured.NestedString(u.Object, "spec", "clusterName")
+	for _, owner := range u.GetOwnerReferences() {
+		if owner.Kind == "Cluster" {
+			cluster = owner.Name
+		}
+	}
+	alone := &facts.ClusterSnapshot{Now: now, ControlPlane: new(facts.DecodeObject(u))}
+	alone.Version, _, _ = unstructured.NestedString(u.Object, "spec", "kubernetesVersion")
+	if cluster != "" {
+		s, err := a.ClusterSnapshot(ctx, namespace, cluster, now)
+		if err == nil && s != nil && s.ControlPlane != nil && s.Cluster.Spec.ControlPlaneRef == ref {
+			return s, nil
+		}
+		if err != nil {
+			alone.Problems = append(alone.Problems, Plain(err))
+		}
+	}
+	if alone.Events, err = a.eventsOf(ctx, namespace, []types.UID{u.GetUID()}); err != nil {
+		alone.Problems = append(alone.Problems, Plain(err))
+	}
+	return alone, nil
 }
 
 // named gets what a Cluster refers to in our own groups; nil when it is another's, or not there.

@@ -158,8 +158,13 @@ func (r *reading) cluster(ctx context.Context) error {
 	}
 	cluster := &clusterv1.Cluster{}
 	found, err := r.api.getInto(ctx, capiClusters, r.Namespace, name, cluster)
-	if found && err == nil {
-		r.Cluster = cluster
+	if !found || err != nil {
+		return err
+	}
+	r.Cluster = cluster
+	controlPlane, err := r.api.named(ctx, r.Namespace, cluster.Spec.ControlPlaneRef)
+	if controlPlane != nil {
+		r.ControlPlane = new(facts.DecodeObject(controlPlane))
 	}
 	return err
 }
