@@ -70,6 +70,32 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// reason finds a reason's value in the source.
+var reason = regexp.MustCompile(`(?m)Reason\s+= "([A-Za-z]+)"$`)
+
+// TestClusters: what is told of a cluster is shown by tests that exist, and each reason for it can be looked up.
+func TestClusters(t *testing.T) {
+	content, err := os.ReadFile("clusters.md")
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(content), "\n## What it says when something is wrong\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	require.Greater(t, len(rows(table)), 30, "the table is found")
+	for _, row := range rows(table) {
+		shown := named.FindAllStringSubmatch(row, -1)
+		require.NotEmpty(t, shown, "shown by nothing: %s", row)
+		for _, found := range shown {
+			require.True(t, declared(t, found[1], found[2]), "there is no test %s in %s", found[2], found[1])
+		}
+	}
+	source, err := os.ReadFile(filepath.Join("..", "api", "rke", "v1", "controlplane_reasons.go"))
+	require.NoError(t, err)
+	reasons := reason.FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(reasons), 40, "the reasons are found")
+	for _, found := range reasons {
+		require.Contains(t, table, "`"+found[1]+"`", "a reason that nobody can look up")
+	}
+}
+
 // declared tells whether a folder's tests have a function of that name.
 func declared(t *testing.T, dir, name string) bool {
 	t.Helper()

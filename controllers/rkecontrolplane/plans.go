@@ -207,7 +207,7 @@ func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*cor
 			shrink(one)
 		}
 		if size += sizeOf(one); size > maxOfCluster {
-			return nil, step.Stall(rkev1.PlansExceededReason, fmt.Errorf("what has to be known of the plan Secrets of the cluster's machines has more than %d bytes with %s", maxOfCluster, one.Name))
+			return nil, step.Stall(rkev1.PlansExceededReason, fmt.Errorf("what has to be known of the plan Secrets of the cluster's machines has more than %d bytes", maxOfCluster))
 		}
 		found[owner.Name] = one
 	}

@@ -123,3 +123,20 @@ func TestNewPlans_share(t *testing.T) {
 	made("later")
 	require.GreaterOrEqual(t, sum(2), each, "the room was given back")
 }
+
+// Of a cluster's plan Secrets no more is looked at than the bound, which is said.
+func TestPlansExceeded(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server", "etcd", "control-plane", "worker")
+	of := w.secret(plan.SecretName("server"))
+	const bound, each = 16 << 20, 150 << 10
+	for i := range bound/each + 1 {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: fmt.Sprintf("hoard-%d", i), Labels: of.Labels, OwnerReferences: of.OwnerReferences}, Type: plan.SecretType, Data: map[string][]byte{}}
+		for _, key := range []string{plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum} {
+			secret.Data[key] = bytes.Repeat([]byte("x"), each/5)
+		}
+		require.NoError(t, w.Create(t.Context(), secret))
+	}
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.PlansExceededReason), "more than 16777216 bytes")
+}
