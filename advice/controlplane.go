@@ -52,6 +52,9 @@ var controlPlane = map[string][]string{
 		"If nobody needs this one, delete it: kubectl delete rkecontrolplanes.rke.cattle.io {name} -n {ns}",
 	},
 	rkev1.AuthorityInvalidReason: {"Mend the Secret that the message names, or delete it before there is a server, to have one made: kubectl get secrets -n {ns}"},
+	rkev1.EndpointInvalidReason: {
+		"Correct the RKECluster's spec.controlPlaneEndpoint, which goes before the Cluster's: kubectl get rkeclusters.rke.cattle.io,clusters.cluster.x-k8s.io -n {ns} -o yaml",
+	},
 	rkev1.ClusterSecretMissingReason: {
 		"Bring the Secret that the message names back from a backup: with another one, the cluster's servers and the manager would not know each other",
 	},

@@ -71,7 +71,11 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 	if err != nil {
 		return "", step.Stall(rkev1.AuthorityInvalidReason, err)
 	}
-	s.comeAgain(authorities.Read(content, s.snapshot.Authorities).Renew.Sub(now))
+	made := authorities.Read(content, s.snapshot.Authorities)
+	if made.Server != server { // it would be written again and again
+		return "", step.Stall(rkev1.EndpointInvalidReason, fmt.Errorf("no kubeconfig can name the server %s: the host of controlPlaneEndpoint is a DNS name or an IP address alone", server))
+	}
+	s.comeAgain(made.Renew.Sub(now))
 	before := found.DeepCopy()
 	found.Data = map[string][]byte{secret.KubeconfigDataName: content}
 	if exists {

@@ -176,6 +176,31 @@ func TestBadInput_objectsTooLarge(t *testing.T) {
 	require.Equal(t, "x", file(t, w.planOf("server"), "/etc/files-4"))
 }
 
+// An address of the Cluster's own that no kubeconfig can name is told, and nothing is written again and again for it.
+func TestBadInput_endpoint(t *testing.T) {
+	for _, host := range []string{"api.example.org:6443", "https://api.example.org", "[fd00::1]"} {
+		t.Run(host, func(t *testing.T) {
+			w := newWorld(t)
+			w.cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: 6443}
+			require.NoError(t, w.Update(t.Context(), w.cluster))
+			w.provisioned("server", 1, "etcd", "control-plane", "worker")
+			w.quiet()
+			w.obeys("server")
+			message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EndpointInvalidReason)
+			require.Contains(t, message, "the host of controlPlaneEndpoint is a DNS name or an IP address alone")
+			require.Contains(t, message, "\n* ", "and what to do about it")
+			require.True(t, w.isGone("c1-kubeconfig"))
+
+			infrastructure := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1"}}
+			infrastructure.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.org", Port: 6443}
+			require.NoError(t, w.Create(t.Context(), infrastructure))
+			w.quiet()
+			w.obeys("server") // it is among the names of its certificate
+			require.Equal(t, "https://api.example.org:6443", w.host())
+		})
+	}
+}
+
 func TestBadInput_twoControlPlanesForOneCluster(t *testing.T) {
 	for what, owned := range map[string]bool{"by its specification": false, "by its owner": true} {
 		t.Run(what, func(t *testing.T) {

@@ -21,6 +21,8 @@ const (
 	ClusterHasAnotherReason = "ClusterHasAnotherControlPlane"
 	// AuthorityInvalidReason: a Secret with one of the cluster's authorities, most likely the user's own, cannot be used.
 	AuthorityInvalidReason = "AuthorityInvalid"
+	// EndpointInvalidReason: the address that the user gave the cluster's API is none that a kubeconfig could name.
+	EndpointInvalidReason = "EndpointInvalid"
 	// ClusterSecretMissingReason: a Secret that the cluster was made with is gone.
 	ClusterSecretMissingReason = "ClusterSecretMissing"
 	// WarningsReason: the message has them.

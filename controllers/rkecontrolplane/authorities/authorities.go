@@ -61,6 +61,8 @@ const (
 	skew = time.Hour
 	// serviceAccountBits is the size of the RSA key that signs tokens: tokens of RSA keys are those that everybody can verify.
 	serviceAccountBits = 2048
+	// maxCertificate is the largest file of certificates that has room in a kubeconfig, which nobody reads above 64 KiB.
+	maxCertificate = 44 << 10
 )
 
 // New makes the content of a Secret.
@@ -120,6 +122,9 @@ func Check(purpose secret.Purpose, data map[string][]byte, now time.Time) error 
 	}
 	if purpose == ServiceAccount {
 		return nil
+	}
+	if size := len(data[secret.TLSCrtDataName]); size > maxCertificate {
+		return fmt.Errorf("its %s has %d bytes, and no more than %d have room in a kubeconfig: keep the authority and those that signed it", secret.TLSCrtDataName, size, maxCertificate)
 	}
 	certificate, err := parseCertificate(data[secret.TLSCrtDataName])
 	if err != nil {
