@@ -96,10 +96,13 @@ var controlPlane = map[string][]string{
 		"Look on the server whether the agent runs and what it says: drover ssh {machine} -n {ns} -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'",
 		"If the server is gone for good, and is not the cluster's only one, which has its data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",
 	},
-	rkev1.RetryingPlanReason:         {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
-	rkev1.PlanFailedReason:           {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
-	rkev1.ServerURLMissingReason:     {"Give the manager the address by which servers reach it: its flag --server-url"},
-	rkev1.ControlPlaneForeignReason:  {"See what the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
+	rkev1.RetryingPlanReason:        {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.PlanFailedReason:          {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.ServerURLMissingReason:    {"Give the manager the address by which servers reach it: its flag --server-url"},
+	rkev1.ControlPlaneForeignReason: {"See what the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
+	rkev1.ControlPlaneTakenReason: {
+		"Give it an RKEControlPlane of its own in spec.controlPlaneRef, also before you delete it, for what a Cluster names is deleted with it: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
+	},
 	rkev1.TokenReplayedReason:        {"If you do not know why, have another server made: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}"},
 	rkev1.RegistrationsRefusedReason: {"Look at what runs at the address that the event names. A server of yours that was off while its bootstrap Secret was made anew needs another machine"},
 	rkev1.ProbesFailingReason: {

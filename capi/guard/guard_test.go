@@ -101,6 +101,43 @@ func TestClasses_ofOtherNamespaces(t *testing.T) {
 	}
 }
 
+// A Cluster that names another's control plane is refused, and not where it is moved, restored, or has named it before.
+func TestControlPlane_ofAnotherCluster(t *testing.T) {
+	named := func(cluster, kind string) *clusterv1.Cluster {
+		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: cluster}, Spec: clusterv1.ClusterSpec{
+			ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: kind, Name: "cp"}}}
+	}
+	elsewhere, paused, unpaused := named("c1", "RKEControlPlane"), named("c2", "RKEControlPlane"), named("c2", "RKEControlPlane")
+	elsewhere.Namespace = "other"
+	paused.Spec.Paused, unpaused.Spec.Paused = new(true), new(false)
+	for what, tt := range map[string]struct {
+		there, is, was *clusterv1.Cluster
+		allowed        bool
+	}{
+		"the first":                  {named("c2", "RKEControlPlane"), named("c2", "RKEControlPlane"), nil, true},
+		"the second":                 {named("c1", "RKEControlPlane"), named("c2", "RKEControlPlane"), nil, false},
+		"one that takes it later":    {named("c1", "RKEControlPlane"), named("c2", "RKEControlPlane"), named("c2", "None"), false},
+		"one that has it already":    {named("c1", "RKEControlPlane"), unpaused, paused, true},
+		"one that is paused":         {named("c1", "RKEControlPlane"), paused, nil, true},
+		"one of another namespace":   {elsewhere, named("c2", "RKEControlPlane"), nil, true},
+		"another provider's":         {named("c1", "KubeadmControlPlane"), named("c2", "KubeadmControlPlane"), nil, true},
+		"another's of the same name": {named("c1", "KubeadmControlPlane"), named("c2", "RKEControlPlane"), nil, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			g := &Webhook{Reader: fakeClient(t, tt.there), Patterns: &Patterns{}}
+			var was runtime.Object
+			if tt.was != nil {
+				was = tt.was
+			}
+			response := g.Handle(t.Context(), asked(t, "Cluster", tt.is, was))
+			require.Equal(t, tt.allowed, response.Allowed)
+			if !tt.allowed {
+				require.Equal(t, "spec.controlPlaneRef: the RKEControlPlane cp is that of Cluster c1: give this Cluster one of its own", response.Result.Message)
+			}
+		})
+	}
+}
+
 // reconcileTopology reads what the controller of topologies does before it makes anything.
 func reconcileTopology(t *testing.T, c client.Client, cluster *clusterv1.Cluster) error {
 	t.Helper()

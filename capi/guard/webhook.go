@@ -16,9 +16,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // admissionReads is how long admission waits for templates that the manager does not watch yet.
@@ -60,7 +63,7 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	}
 	var err error
 	if len(request.OldObject.Raw) == 0 || !sameSpec(was, is) {
-		err = w.check(ctx, is, request.Namespace)
+		err = w.check(ctx, is, was, request.Namespace)
 	} else if class, ok := is.(*clusterv1.ClusterClass); ok {
 		// Cluster API compiles the schemas of a class again when only its metadata or status change.
 		_, err = checkSchemas(class)
@@ -85,7 +88,7 @@ func (r admissionReader) Get(ctx context.Context, key client.ObjectKey, obj clie
 	return nil
 }
 
-func (w *Webhook) check(ctx context.Context, obj runtime.Object, namespace string) error {
+func (w *Webhook) check(ctx context.Context, obj, was runtime.Object, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, admissionReads)
 	defer cancel()
 	switch is := obj.(type) {
@@ -93,6 +96,11 @@ func (w *Webhook) check(ctx context.Context, obj runtime.Object, namespace strin
 		is.Namespace = namespace
 		if err := checkClass(ctx, w.Reader, is); err != nil {
 			return err
+		}
+		if before, ok := was.(*clusterv1.Cluster); ok && before.Spec.ControlPlaneRef != is.Spec.ControlPlaneRef {
+			if err := checkControlPlane(ctx, w.Reader, is); err != nil {
+				return err
+			}
 		}
 		if !is.Spec.Topology.IsDefined() {
 			return nil
@@ -110,6 +118,25 @@ func (w *Webhook) check(ctx context.Context, obj runtime.Object, namespace strin
 		return checkTopology(ctx, admissionReader{w.Reader}, &clusterv1.Cluster{}, is)
 	}
 	return checkObject(obj)
+}
+
+// checkControlPlane refuses a Cluster that names the RKEControlPlane of another: Cluster API would label it in turn for one and for the other, for ever, and delete it
+// with either of them. One that is paused may be moved or restored.
+func checkControlPlane(ctx context.Context, reader client.Reader, is *clusterv1.Cluster) error {
+	ref := is.Spec.ControlPlaneRef
+	if ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group || ptr.Deref(is.Spec.Paused, false) {
+		return nil
+	}
+	others := &clusterv1.ClusterList{}
+	if err := reader.List(ctx, others, client.InNamespace(is.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("reading the Clusters: %w", err)
+	}
+	for i := range others.Items {
+		if one := &others.Items[i]; one.Name != is.Name && one.Spec.ControlPlaneRef == ref {
+			return fmt.Errorf("spec.controlPlaneRef: the RKEControlPlane %s is that of Cluster %s: give this Cluster one of its own", ref.Name, one.Name)
+		}
+	}
+	return nil
 }
 
 // sameSpec reports whether only metadata or status change: labels, finalizers and owners of what is refused today can be changed.

@@ -78,12 +78,12 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	own := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, otherOwner)
 	// Somebody edits or deletes what gives an agent its access. That it is made is our own doing.
 	access := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
-	machines := turns(func(m *clusterv1.Machine) [3]any {
-		return [3]any{m.Generation, m.Labels[rkev1.OSLabel], m.Status.NodeRef.IsDefined()}
+	machines := turns(func(m *clusterv1.Machine) [4]any {
+		return [4]any{m.Generation, m.Labels[rkev1.OSLabel], m.Status.NodeRef.IsDefined()}
 	})
-	clusters := turns(func(c *clusterv1.Cluster) [3]any { return [3]any{c.Generation, isProvisioned(c)} })
-	controlPlanes := turns(func(c *rkev1.RKEControlPlane) [3]any {
-		return [3]any{c.Generation, c.Labels[clusterv1.ClusterNameLabel], holding(c)}
+	clusters := turns(func(c *clusterv1.Cluster) [4]any { return [4]any{c.Generation, isProvisioned(c)} })
+	controlPlanes := turns(func(c *rkev1.RKEControlPlane) [4]any {
+		return [4]any{c.Generation, c.Labels[clusterv1.ClusterNameLabel], holding(c), fmt.Sprint(c.OwnerReferences)}
 	})
 	b := builder.ControllerManagedBy(mgr).Named("rkebootstrap").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
@@ -180,14 +180,29 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if s.Status.DataSecretName != nil { // its server may be there
 		return nil
 	}
+	return r.awaitControlPlane(ctx, s, cluster)
+}
+
+// awaitControlPlane waits until a server would not be made for nothing: the control plane is this Cluster's, which no other has taken first, and can be installed.
+func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope, cluster *clusterv1.Cluster) error {
+	name := s.controlPlane.Name
+	owner, err := util.GetOwnerCluster(ctx, r.Client, s.controlPlane.ObjectMeta)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading the Cluster that owns the RKEControlPlane %s: %w", name, err)
+	case owner == nil:
+		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the RKEControlPlane %s has no owner yet", name), 0)
+	case owner.Name != cluster.Name:
+		return step.Stall(rkev1.ControlPlaneTakenReason, fmt.Errorf("the RKEControlPlane %s is that of Cluster %s: no server is made for Cluster %s before it names one of its own", name, owner.Name, cluster.Name))
+	}
 	switch reason := holding(s.controlPlane); reason {
 	case "":
 		return nil
 	case rkev1.WaitingForClusterReason:
-		return step.Wait(reason, fmt.Sprintf("the RKEControlPlane %s has not been looked at yet", ref.Name), 0)
+		return step.Wait(reason, fmt.Sprintf("the RKEControlPlane %s has not been looked at yet", name), 0)
 	default:
 		what, _ := advice.Split(meta.FindStatusCondition(s.controlPlane.Status.Conditions, rkev1.ReconciledCondition).Message)
-		return step.Wait(reason, fmt.Sprintf("no server is made while the RKEControlPlane %s says: %s", ref.Name, what), 0)
+		return step.Wait(reason, fmt.Sprintf("no server is made while the RKEControlPlane %s says: %s", name, what), 0)
 	}
 }
 
@@ -214,7 +229,7 @@ func secretTurns() predicate.Funcs {
 
 // turns let pass the updates by which something that is read of an object becomes another: the status of Machines, Clusters and control planes changes all
 // the time, and each change of the latter would wake all machines of a cluster.
-func turns[T client.Object](read func(T) [3]any) predicate.Funcs {
+func turns[T client.Object](read func(T) [4]any) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, known := e.ObjectOld.(T)
 		after, knows := e.ObjectNew.(T)

@@ -72,6 +72,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, w.Create(t.Context(), w.cluster))
 	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	require.NoError(t, w.Status().Update(t.Context(), w.cluster))
+	w.control.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c1", UID: w.cluster.UID}} // as Cluster API does
 	require.NoError(t, w.Create(t.Context(), w.control))
 	w.controlSays(rkev1.WaitingForMachinesReason, "")
 	require.NoError(t, w.Create(t.Context(), w.machine))
@@ -262,6 +263,18 @@ func TestReconcile_waits(t *testing.T) {
 		}, rkev1.WaitingForClusterReason, "the infrastructure of Cluster c1 is not provisioned yet"},
 		"no control plane":                      {func(w *world) { require.NoError(w, w.Delete(w.Context(), w.control)) }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 of Cluster c1 is not there"},
 		"a control plane that nobody looked at": {func(w *world) { w.controlSays(rkev1.WaitingForOwnerReason, "") }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 has not been looked at yet"},
+		"a control plane without an owner yet": {func(w *world) {
+			w.control.OwnerReferences = nil
+			require.NoError(w, w.Update(w.Context(), w.control))
+		}, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 has no owner yet"},
+		"a control plane that another Cluster has": {func(w *world) {
+			first := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c0"}, Spec: w.cluster.Spec}
+			require.NoError(w, w.Create(w.Context(), first))
+			ref := w.control.OwnerReferences[0]
+			ref.Name, ref.UID = first.Name, first.UID
+			w.control.OwnerReferences = []metav1.OwnerReference{ref, w.control.OwnerReferences[0]}
+			require.NoError(w, w.Update(w.Context(), w.control))
+		}, rkev1.ControlPlaneTakenReason, "the RKEControlPlane c1 is that of Cluster c0"},
 		"a version that nobody knows": {func(w *world) {
 			w.controlSays(rkev1.KubernetesVersionUnknownReason, "nothing of 1.99\n* Change it")
 		}, rkev1.KubernetesVersionUnknownReason, "no server is made while the RKEControlPlane c1 says: nothing of 1.99"},

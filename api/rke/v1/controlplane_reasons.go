@@ -120,6 +120,8 @@ const (
 	ServerURLMissingReason = "ServerURLMissing"
 	// ControlPlaneForeignReason: the Cluster has another provider's control plane.
 	ControlPlaneForeignReason = "ControlPlaneForeign"
+	// ControlPlaneTakenReason: the Cluster names the control plane of another one.
+	ControlPlaneTakenReason = "ControlPlaneTaken"
 	// TokenReplayedReason: a bootstrap token was used by a second agent, which was refused.
 	TokenReplayedReason = "TokenReplayed"
 	// RegistrationsRefusedReason: an address asked the endpoint too often with tokens or keys that are not known.

@@ -144,6 +144,10 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 	case s.ControlPlane == nil:
 		r.Blocker = &Blocker{Reason: "ControlPlaneMissing"}
 		r.say(own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist, or could not be read.", []string{nextCluster}}, words)
+	case s.ControlPlane.Cluster != "" && s.ControlPlane.Cluster != c.Name:
+		r.Blocker = &Blocker{Reason: rkev1.ControlPlaneTakenReason}
+		r.say(own{fmt.Sprintf("The RKEControlPlane %s is that of Cluster %s: no server is made for this Cluster before it names one of its own.", ref.Name, s.ControlPlane.Cluster),
+			advice.ControlPlane{Namespace: c.Namespace, Cluster: c.Name}.On(rkev1.ControlPlaneTakenReason)}, words)
 	default:
 		r.decideControlPlane(s, words)
 	}

@@ -51,6 +51,8 @@ func TestClusterDecisions(t *testing.T) {
 	paused.Cluster.Spec.Paused = new(true)
 	foreign.Cluster.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
 	missing.ControlPlane = nil
+	taken := clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1))
+	taken.ControlPlane.Cluster = "another"
 	infrastructure.ControlPlane.Conditions = []metav1.Condition{condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForClusterReason, "", 1)}
 	infrastructure.Cluster.Status.Conditions = []metav1.Condition{condition(clusterv1.ClusterInfrastructureReadyCondition, metav1.ConditionFalse, "NotReady", "* RKECluster one is not there", 9)}
 	deleting := waitingForMachines()
@@ -98,6 +100,11 @@ func TestClusterDecisions(t *testing.T) {
 ! |ControlPlaneMissing||
 . The RKEControlPlane one-cp that the Cluster names does not exist, or could not be read.
 > See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+`},
+		"another Cluster's control plane": {taken, `
+! |ControlPlaneTaken||
+. The RKEControlPlane one-cp is that of Cluster another: no server is made for this Cluster before it names one of its own.
+> Give it an RKEControlPlane of its own in spec.controlPlaneRef, also before you delete it, for what a Cluster names is deleted with it: kubectl edit clusters.cluster.x-k8s.io one -n shop
 `},
 		"infrastructure": {infrastructure, `
 ! InfrastructureReady|NotReady||RKECluster one is not there

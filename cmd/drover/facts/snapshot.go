@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -125,9 +126,11 @@ type Secret struct {
 // Object is what is told of an object that is only related.
 type Object struct {
 	Kind, Namespace, Name string
-	Deleting              bool
-	Phase                 string
-	Conditions            []metav1.Condition
+	// Cluster is the Cluster that owns it, the first if there are several.
+	Cluster    string
+	Deleting   bool
+	Phase      string
+	Conditions []metav1.Condition
 	// Replicas wanted and there; -1 when the object has none.
 	Replicas, ReadyReplicas int64
 	// Machines are those it has, also such as are still to go.
@@ -141,6 +144,13 @@ func DecodeObject(u *unstructured.Unstructured) Object {
 	o := Object{
 		Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(),
 		Deleting: u.GetDeletionTimestamp() != nil, Replicas: -1, ReadyReplicas: -1,
+	}
+	owned := func(ref metav1.OwnerReference) bool {
+		group, err := schema.ParseGroupVersion(ref.APIVersion)
+		return err == nil && group.Group == clusterv1.GroupVersion.Group && ref.Kind == "Cluster"
+	}
+	if at := slices.IndexFunc(u.GetOwnerReferences(), owned); at >= 0 {
+		o.Cluster = u.GetOwnerReferences()[at].Name
 	}
 	o.Phase, _, _ = unstructured.NestedString(u.Object, "status", "phase")
 	if n, found, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); found && err == nil {
