@@ -336,6 +336,8 @@ func TestClusters_labelsOfANode(t *testing.T) {
 	w.connect(t, healthy(t))
 	label(map[string]string{"a": "b"}) // there is no Node yet
 	node := w.node(t, "labelled", "id", "acme://labelled")
+	node.Labels["team"], node.Labels["gone"], node.Labels["theirs"] = "shop", "soon", "" // as its kubelet registers it
+	require.NoError(t, w.client.Update(t.Context(), node))
 	eventually := func(labels, want map[string]string) {
 		t.Helper()
 		testkit.Eventually(t, patience, func() error { // the cache of Nodes is behind
@@ -347,10 +349,11 @@ func TestClusters_labelsOfANode(t *testing.T) {
 			return nil
 		})
 	}
-	eventually(map[string]string{"team": "shop", "node-role.kubernetes.io/worker": "true"},
-		map[string]string{"team": "shop", "node-role.kubernetes.io/worker": "true", rkev1.NodeMachineLabel: "id"})
-	eventually(map[string]string{"team": "web"}, map[string]string{"team": "web", rkev1.NodeMachineLabel: "id"})
+	eventually(map[string]string{"team": "shop", "gone": "soon", "node-role.kubernetes.io/worker": "true"},
+		map[string]string{"team": "shop", "gone": "soon", "node-role.kubernetes.io/worker": "true", "theirs": "", rkev1.NodeMachineLabel: "id"})
+	eventually(map[string]string{"team": "web"}, map[string]string{"team": "web", "theirs": "", rkev1.NodeMachineLabel: "id"})
 	version := node.ResourceVersion
 	label(map[string]string{"team": "web"})
 	require.Equal(t, version, testkit.ExpectExists(t, w.client, node).ResourceVersion)
+	eventually(nil, map[string]string{"theirs": "", rkev1.NodeMachineLabel: "id"})
 }

@@ -2,13 +2,14 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -32,21 +33,24 @@ func (c *Clusters) LabelNode(ctx context.Context, cluster client.ObjectKey, name
 		return client.IgnoreNotFound(err)
 	}
 	named := strings.Join(slices.Sorted(maps.Keys(labels)), ",")
-	same := node.Annotations[labelsAnnotation] == named
+	patch, same := map[string]any{}, node.Annotations[labelsAnnotation] == named
 	for key, value := range labels {
 		found, ok := node.Labels[key]
-		same = same && ok && found == value
+		patch[key], same = value, same && ok && found == value
 	}
 	if same {
 		return nil
 	}
-	patch := &unstructured.Unstructured{}
-	patch.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	patch.SetName(name)
-	patch.SetUID(node.UID)
-	patch.SetLabels(labels)
-	patch.SetAnnotations(map[string]string{labelsAnnotation: named})
-	err = api.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(labelOwner), client.ForceOwnership)
+	for key := range strings.SplitSeq(node.Annotations[labelsAnnotation], ",") {
+		if _, wanted := labels[key]; !wanted && key != "" {
+			patch[key] = nil // also where the kubelet has set it, at its registration
+		}
+	}
+	content, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID, "labels": patch, "annotations": map[string]string{labelsAnnotation: named}}})
+	if err != nil {
+		return fmt.Errorf("encoding labels: %w", err)
+	}
+	err = api.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, content), client.FieldOwner(labelOwner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("labelling the Node %s of cluster %s: %w", name, cluster, err)
 	}
