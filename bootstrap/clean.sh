@@ -38,11 +38,16 @@ take_away() {
 
 field() { printf '%s' "$connection" | sed -n "s/.*\"$1\":\"\([^\"\\\\]*\)\".*/\1/p"; }
 
+# tokens prints which plan Secret the token in an install script is for.
+tokens() { sed -n "s|^DROVER_TOKEN='drover/\(.*\)/[^/]*'\$|\1|p" "$1" 2>/dev/null || :; }
+
 # followed prints which plan Secret the agent on this host follows, as namespace/name: nothing if it never came to have one.
 followed() {
 	if [ -e "$DROVER_ROOT$agent/rancher2_connection_info.json" ]; then
 		connection=$(tr -d ' \t\n' <"$DROVER_ROOT$agent/rancher2_connection_info.json")
 		echo "$(field namespace)/$(field secretName)"
+	elif [ -e "$etc/install" ]; then
+		tokens "$etc/install"
 	elif [ -e "$etc/token" ]; then
 		sed -n 's|^drover/\(.*\)/[^/]*$|\1|p' "$etc/token"
 	fi
@@ -69,6 +74,7 @@ end_script() {
 	pid=$(cat "$DROVER_RUN/pid" 2>/dev/null) || return 0
 	tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF "$DROVER_RUN/run" || return 0 # another process got its number
 	say "ending the bootstrap script, which still runs"
+	echo 1 >"$DROVER_RUN/exit-code" # so that nobody who follows it has it run again
 	kill -9 "-$pid" || fail 1 "the bootstrap script still runs and could not be ended: process $pid"
 }
 
@@ -84,7 +90,8 @@ remove_agent() {
 
 clean() {
 	etc=$DROVER_ROOT/etc/drover
-	unit=$DROVER_ROOT/etc/systemd/system/drover-agent.service
+	units=$DROVER_ROOT/etc/systemd/system
+	unit=$units/drover-agent.service
 	end_script
 	[ -d "$etc" ] || return 0
 	agent=
@@ -92,12 +99,16 @@ clean() {
 		agent=$(sed -n 's/.*"folder":"\([^"\\]*\)".*/\1/p' "$etc/agent.yaml")
 		is_path "$agent" || fail 3 "$etc/agent.yaml does not say where the agent's folder is"
 	fi
-	brought=$(sed -n "s|^DROVER_TOKEN='drover/\(.*\)/[^/]*'\$|\1|p" "$DROVER_RUN/script" 2>/dev/null || :)
+	brought=$(tokens "$DROVER_RUN/script")
 	follows=$(followed)
 	if [ -n "$follows" ] && [ "$follows" != "$brought" ]; then
 		fail 3 "the agent on this host follows the plan Secret $follows, and ${brought:-none} was this machine's: it belongs to another machine"
 	fi
 	# From here on nothing starts again by itself.
+	if [ -e "$units/drover-install.service" ]; then
+		systemctl disable --quiet --now drover-install || fail 1 "the installation of the agent could not be ended"
+		rm -f "$units/drover-install.service"
+	fi
 	[ "$part" = by-plan ] || [ ! -e "$unit" ] || systemctl disable --quiet --now drover-agent || fail 1 "the agent could not be stopped"
 	if [ -e "$DROVER_ROOT$agent/journal.json" ] || [ -e "$DROVER_ROOT$agent/journal.json.unreadable" ]; then # it has had a plan
 		uninstall k3s K3S_DATA_DIR

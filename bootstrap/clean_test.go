@@ -282,6 +282,37 @@ func TestCleanScript_whileTheScriptRuns(t *testing.T) {
 	}
 }
 
+// A script that goes on after a restart of the host, by a unit of systemd, is ended like one that runs since; but not another machine's.
+func TestCleanScript_beforeTheAgent(t *testing.T) {
+	script := func(s *server) string {
+		text, err := bootstrap.Script(s.install)
+		require.NoError(s, err)
+		return string(text)
+	}
+	for what, own := range map[string]bool{"this machine's": true, "another machine's": false} {
+		t.Run(what, func(t *testing.T) {
+			s := newServer(t)
+			s.write("claim/claim", "uid-1\n", 0o600)
+			s.write("claim/userdata/uid-1/script", script(s), 0o600)
+			if !own {
+				s.install.Token = "drover/team-b/two/SECRETSECRET"
+			}
+			s.write("etc/drover/install", script(s), 0o600)
+			s.write("etc/systemd/system/drover-install.service", "[Unit]\n", 0o600)
+			out, code := s.clean()
+			if !own {
+				require.Equal(t, 3, code, out)
+				require.Contains(t, out, "follows the plan Secret team-b/two")
+				require.NoFileExists(t, filepath.Join(s.root, "systemctl"))
+				return
+			}
+			require.Zero(t, code, out)
+			require.Empty(t, s.files())
+			require.Equal(t, "disable --quiet --now drover-install\n", s.read("systemctl"))
+		})
+	}
+}
+
 // agentsFiles are what the agent needs to report, and the unit to do the rest.
 var agentsFiles = []string{"claim/claim", "claim/userdata/uid-1/clean", "claim/userdata/uid-1/script", "etc/drover/agent.yaml", "etc/drover/ca.crt",
 	"etc/systemd/system/drover-agent.service", "etc/systemd/system/drover-clean.service", "usr/local/bin/drover-agent", "var/lib/drover-agent/agent.key",

@@ -1,6 +1,6 @@
 
-# What follows installs Drover's agent and starts it. It needs root, systemd, sha256sum, and curl or wget. It can be run again at any time: what
-# is there and right stays, and a running agent is not stopped for nothing. Nothing is done before all of it has been read.
+# This installs Drover's agent and starts it. It needs root, systemd, sha256sum, and curl or wget. It can be run again at any time: what is right
+# stays, and a running agent too. Nothing is done before all of it has been read.
 
 say() {
 	echo "drover: $*"
@@ -18,14 +18,14 @@ uptime() {
 	echo "${up%%.*}"
 }
 
-# get URL FILE TRUST downloads; TRUST is a file of certificates, "system", or "none" for what is verified afterwards.
+# get URL FILE TRUST downloads; TRUST is a file of certificates, "system", or "none".
 get() {
 	url=$1 file=$2 by=$3
 	if command -v curl >/dev/null; then
 		set -- curl --fail --silent --show-error --proto =https --connect-timeout 20 --speed-limit 100 --speed-time 60 --output "$file"
 		none=--insecure ca=--cacert
 	elif command -v wget >/dev/null; then
-		# It knows no other names than these.
+		# It knows these names only.
 		export https_proxy="${https_proxy:-${HTTPS_PROXY:-}}" no_proxy="${no_proxy:-${NO_PROXY:-}}"
 		set -- wget --no-verbose --https-only --timeout=60 --tries=1 --output-document="$file"
 		none=--no-check-certificate ca=--ca-certificate
@@ -43,7 +43,7 @@ get() {
 
 matches() { echo "$2  $1" | sha256sum -c >/dev/null 2>&1; }
 
-# is_renewed URL FILE SUM TRUST: the manager was upgraded since the sum was written. Whom TRUST verifies may give this server plans, and so an agent.
+# is_renewed: the manager was upgraded since. Whom TRUST verifies may give this server plans, and so an agent.
 is_renewed() {
 	[ "$4" != none ] && get "$1.sha256" "$2.sum" "$4" >/dev/null 2>&1 && matches "$2" "$(cat "$2.sum")" && rm "$2.sum"
 }
@@ -61,7 +61,7 @@ verified() {
 	done
 }
 
-# put FILE TEXT writes a file for root only, if it is not there already.
+# put FILE TEXT writes a file if it is not so already.
 put() {
 	printf '%s\n' "$2" >"$1.new"
 	if cmp -s "$1.new" "$1"; then
@@ -70,6 +70,21 @@ put() {
 		mv "$1.new" "$1"
 		changed=yes
 	fi
+}
+
+# unit NAME WHAT LINES writes a unit.
+unit() {
+	put "$units/$1.service" "[Unit]
+Description=$2
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+$3
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target"
 }
 
 main() {
@@ -86,7 +101,7 @@ main() {
 	esac
 	[ -n "$sum" ] || fail "the manager has no agent for linux-$arch"
 	etc=$DROVER_ROOT/etc/drover
-	# An agent that is there keeps its folder, with the key by which it is known; by hand, where nothing is said of it, its environment too.
+	# An agent that is there keeps its folder, which has its key, and by hand its environment.
 	folder=$(sed -n 's/.*"folder":"\([^"\\]*\)".*/\1/p' "$etc/agent.yaml" 2>/dev/null || :)
 	folder=${folder:-$DROVER_FOLDER}
 	env=${DROVER_ENV-$(cat "$etc/agent.env" 2>/dev/null || :)}
@@ -98,7 +113,16 @@ main() {
 		bin=$DROVER_ROOT/opt/drover/bin # /usr is read-only
 		mkdir -p "$bin"
 	fi
-	mkdir -p "$etc" "$DROVER_ROOT/etc/systemd/system"
+	units=$DROVER_ROOT/etc/systemd/system
+	mkdir -p "$etc" "$units"
+	exec 9>"$etc/lock"
+	! command -v flock >/dev/null || flock 9
+	# A restart of the server while this waits starts it again, unless it came by a pipe.
+	if [ ! -e "$units/drover-agent.service" ] && grep -qs ^DROVER_SERVER= "$0"; then
+		[ "$0" = "$etc/install" ] || cp "$0" "$etc/install"
+		unit drover-install "Installs Drover's agent" "ExecStart=/bin/sh $etc/install"
+		systemctl enable --quiet drover-install
+	fi
 
 	trust=system
 	if [ -n "$DROVER_CA_CHECKSUM" ]; then
@@ -114,29 +138,22 @@ main() {
 		! command -v restorecon >/dev/null || restorecon "$bin/drover-agent"
 		changed=yes
 	fi
-	# An agent that has registered deleted its token; another would only have it restarted.
+	# A registered agent deleted its token; another would only have it restarted.
 	[ -e "$known" ] || put "$etc/token" "$DROVER_TOKEN"
 	put "$etc/agent.yaml" "$DROVER_CONFIG,\"folder\":\"$folder\"}"
 	put "$etc/agent.env" "$env"
-	put "$DROVER_ROOT/etc/systemd/system/drover-agent.service" "[Unit]
-Description=Drover's agent
-Documentation=https://github.com/drover-project/drover
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-ExecStart=$bin/drover-agent --config $etc/agent.yaml
+	unit drover-agent "Drover's agent" "ExecStart=$bin/drover-agent --config $etc/agent.yaml
 EnvironmentFile=$etc/agent.env
 Restart=always
-RestartSec=5
-UMask=0077
-
-[Install]
-WantedBy=multi-user.target"
+RestartSec=5"
 	if [ -n "$changed" ] || ! systemctl --quiet is-active drover-agent; then
 		systemctl daemon-reload
 		systemctl enable --quiet drover-agent
 		systemctl restart drover-agent
+	fi
+	if [ -e "$units/drover-install.service" ]; then
+		systemctl disable --quiet drover-install
+		rm -f "$units/drover-install.service" "$etc/install"
 	fi
 	say "the agent is installed; journalctl -u drover-agent tells what it does"
 }

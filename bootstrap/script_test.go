@@ -181,6 +181,34 @@ func TestScript_installs(t *testing.T) {
 	require.Equal(t, 2, strings.Count(s.read("systemctl"), "restart drover-agent"), "what changed reaches the agent")
 }
 
+// The wait goes on after a restart of the server, whoever ran the script: a unit of systemd has it until the agent is installed.
+func TestScript_restart(t *testing.T) {
+	s := newServer(t)
+	script, err := bootstrap.Script(s.install)
+	require.NoError(t, err)
+	s.write("part-001", string(script), 0o700)
+	s.program("sleep", `kill -9 "$PPID"`) // a power cut
+	s.down.Store(1)
+	out, code := s.sh(nil, filepath.Join(s.root, "part-001"))
+	require.NotZero(t, code, out)
+	require.Equal(t, "enable --quiet drover-install\n", s.read("systemctl"))
+	kept := filepath.Join(s.root, "etc/drover/install")
+	require.Contains(t, s.read("etc/systemd/system/drover-install.service"), "\nExecStart=/bin/sh "+kept+"\n")
+	info, err := os.Stat(kept)
+	require.NoError(t, err)
+	require.Zero(t, info.Mode().Perm()&0o077, "a token is in it")
+
+	require.NoError(t, os.Remove(filepath.Join(s.root, "part-001")))
+	s.down.Store(1)
+	_, code = s.sh(nil, kept)
+	require.NotZero(t, code, "cut off once more")
+	out, code = s.sh(nil, kept)
+	require.Zero(t, code, out)
+	require.Contains(t, s.read("systemctl"), "restart drover-agent\ndisable --quiet drover-install\n")
+	require.Equal(t, []string{"drover-agent.service"}, names(t, filepath.Join(s.root, "etc/systemd/system")))
+	require.NoFileExists(t, kept)
+}
+
 // A manager that was upgraded while the server booted has another agent, and says so itself.
 func TestScript_upgrade(t *testing.T) {
 	s := newServer(t)

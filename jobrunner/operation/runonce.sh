@@ -2,7 +2,8 @@
 #
 # The script goes on when the connection breaks, for it may change the network. Whoever comes later follows the same run:
 # DIRECTORY holds script, output, pid, and at the end exit-code; the directory started in it is made by the one run there ever
-# is. All of it is in functions, so that the shell has read it before anything else can read from standard input.
+# is. Drover's own script alone runs again after an interruption, such as a restart, for it can. All of it is in functions, so
+# that the shell has read it before anything else can read from standard input.
 
 nap() {
 	sleep 0.2 2>/dev/null || sleep 1
@@ -23,7 +24,6 @@ show() {
 }
 
 follow() {
-	shown=0
 	while [ ! -e "$1/exit-code" ]; do
 		show "$1"
 		if ! alive "$1"; then
@@ -31,7 +31,9 @@ follow() {
 			[ -e "$1/exit-code" ] && break
 			show "$1"
 			echo "the bootstrap script was interrupted" >&2
-			return 126
+			grep -q '^DROVER_SERVER=' "$1/script" || return 126
+			rm -rf "$1/started" "$1/pid"
+			run "$1" || return 125
 		fi
 		nap
 	done
@@ -56,8 +58,7 @@ set_hostname() {
 	hostnamectl set-hostname "$1" 2>/dev/null || { hostname "$1" && echo "$1" >/etc/hostname; } || echo "the host name could not be set" >&2
 }
 
-launch() {
-	mv -f "$2" "$1/script" && chmod 600 "$1/script" && : >>"$1/output" || return 125
+run() {
 	interpreter=$(sed -n '1s/^#!//p' "$1/script")
 	cat >"$1/run" <<'RUN' || return 125
 mkdir "$1/started" 2>/dev/null || exit 0
@@ -94,8 +95,10 @@ main() {
 		echo "the bootstrap script was started before"
 	else
 		set_hostname "$3" "$4"
-		launch "$directory" "$upload" || { rm -f "$upload"; return 125; }
+		mv -f "$upload" "$directory/script" && chmod 600 "$directory/script" && : >>"$directory/output" || { rm -f "$upload"; return 125; }
+		run "$directory" || return 125
 	fi
+	shown=0
 	follow "$directory"
 }
 
