@@ -493,7 +493,8 @@ func TestPublic(t *testing.T) {
 		require.Equal(t, http.StatusOK, code, path)
 		require.Equal(t, want, text, path)
 	}
-	for _, path := range []string{"/", "/assets/", "/assets/secret.txt", "/assets/..%2fhandler.go", "/assets/drover-agent-linux-arm64", "/assets/secret.txt.sha256"} {
+	for _, path := range []string{"/", "/assets/", "/assets/secret.txt", "/assets/..%2fhandler.go", "/assets/drover-agent-linux-arm64",
+		"/assets/secret.txt.sha256"} {
 		code, _ := m.do(http.MethodGet, path, nil, nil)
 		require.Equal(t, http.StatusNotFound, code, path)
 	}
