@@ -83,7 +83,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows and machines whose server is gone, or 0 for never; they are only told of")
 	flags.StringSliceVar(&o.trustedCredentialNamespaces, "trusted-credential-namespaces", nil,
 		"namespaces whose Secrets named cc-… machines and control planes of every namespace may use as a credential, such as "+
-		"cattle-global-data, where Rancher's user interface makes them (default: none; a credential names the namespaces that may use it)")
+			"cattle-global-data, where Rancher's user interface makes them (default: none; a credential names the namespaces that may use it)")
 	o.agents.addFlags(flags)
 	o.jobs.addFlags(flags)
 }
