@@ -36,35 +36,31 @@ func encrypted(t *testing.T, cert *tls.Certificate, l Limits) (address string) {
 // The port speaks TLS of today; who says nothing is ended; when there are too many connections those go that are good for nothing.
 func TestEncrypted(t *testing.T) {
 	cert, pool := certificate(t)
-	for _, want := range []string{"HTTP/1.1", "HTTP/2.0"} {
-		t.Run(want, func(t *testing.T) {
-			address := encrypted(t, &cert, Limits{Connections: 8, ConnectionsPerAddress: 8, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
-			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: want == "HTTP/2.0"}
-			t.Cleanup(transport.CloseIdleConnections)
-			ask := func() (reused bool) {
-				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/good", nil)
-				require.NoError(t, err)
-				resp, err := (&http.Client{Transport: transport}).Do(req)
-				require.NoError(t, err)
-				defer resp.Body.Close()
-				got, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.Equal(t, want, string(got))
-				return reused
-			}
-			require.False(t, ask())
-			for range 40 {
-				conn, err := net.Dial("tcp", address)
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = conn.Close() })
-			}
-			require.True(t, ask(), "the agent's connection is there yet")
-			_, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10})
-			require.Error(t, err)
-		})
+	address := encrypted(t, &cert, Limits{Connections: 8, ConnectionsPerAddress: 8, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	ask := func() (reused bool) {
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/good", nil)
+		require.NoError(t, err)
+		resp, err := (&http.Client{Transport: transport}).Do(req)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		got, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "HTTP/1.1", string(got), "the other lets an answer stand for nothing")
+		return reused
 	}
-	address := encrypted(t, &cert, Limits{Connections: 8, ConnectionsPerAddress: 8, ReadTimeout: 50 * time.Millisecond, WriteTimeout: time.Minute})
+	require.False(t, ask())
+	for range 40 {
+		conn, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	require.True(t, ask(), "the agent's connection is there yet")
+	_, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10})
+	require.Error(t, err)
+	address = encrypted(t, &cert, Limits{Connections: 8, ConnectionsPerAddress: 8, ReadTimeout: 50 * time.Millisecond, WriteTimeout: time.Minute})
 	silent, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	defer silent.Close()
@@ -89,6 +85,8 @@ func TestEncrypted_underAttack(t *testing.T) {
 	ask := func(by *http.Client) time.Duration {
 		begin := time.Now()
 		resp, err := by.Get("https://" + address + "/good") //nolint:noctx // it ends with the server
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body) // by that its connection is kept
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusOK, resp.StatusCode)

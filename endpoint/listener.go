@@ -120,8 +120,9 @@ const (
 	idleTimeout = 90 * time.Second
 	// maxHeader is the size of a request's header; an API server's has some 300 bytes.
 	maxHeader = 8 << 10
-	// maxStreams and streamBuffer bound what one HTTP/2 connection makes the server hold before a handler runs.
-	maxStreams, streamBuffer = 128, 256 << 10
+	// maxStreams and streamBuffer bound what one HTTP/2 connection makes the server hold before a handler runs, and where its answers are not taken. An
+	// API server that needs more opens another.
+	maxStreams, streamBuffer = 32, 256 << 10
 )
 
 // newHTTPServer makes a server of these limits; those of connections are the listener's.

@@ -65,9 +65,7 @@ func newManager(t *testing.T) *manager {
 	t.Helper()
 	m := &manager{T: t, Client: testkit.Client(t, clientgoscheme.Scheme), events: events.NewFakeRecorder(100)}
 	m.secret, m.token = m.machine("one-machine-plan")
-	m.server = httptest.NewUnstartedServer(nil)
-	m.server.EnableHTTP2 = true
-	m.server.StartTLS()
+	m.server = httptest.NewTLSServer(nil)
 	t.Cleanup(m.server.Close)
 	m.serve()
 	return m
@@ -409,26 +407,20 @@ func TestPassThrough_tooLarge(t *testing.T) {
 		{"as large as it may be", 2 << 20, false, http.StatusBadRequest}, // it is no JSON
 		{"a byte more", 2<<20 + 1, false, http.StatusRequestEntityTooLarge},
 	} {
-		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
-			roots := m.server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: proto == "HTTP/2.0"}
-			t.Cleanup(transport.CloseIdleConnections)
-			var body io.Reader = bytes.NewReader(make([]byte, tt.size))
-			if tt.unknown {
-				body = io.MultiReader(body)
-			}
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, m.server.URL+path, body)
-			require.NoError(t, err)
-			req.Header.Set("Authorization", "Bearer "+m.config.BearerToken)
-			req.Header.Set("Content-Type", "application/json")
-			resp, err := transport.RoundTrip(req)
-			require.NoError(t, err, tt.name)
-			text, err := io.ReadAll(resp.Body)
-			require.NoError(t, err, tt.name)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, proto, resp.Proto)
-			require.Equal(t, tt.want, resp.StatusCode, "%s, %s: %s", tt.name, proto, text)
+		var body io.Reader = bytes.NewReader(make([]byte, tt.size))
+		if tt.unknown {
+			body = io.MultiReader(body)
 		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, m.server.URL+path, body)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+m.config.BearerToken)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := m.server.Client().Transport.RoundTrip(req)
+		require.NoError(t, err, tt.name)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err, tt.name)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, tt.want, resp.StatusCode, "%s: %s", tt.name, text)
 	}
 }
 

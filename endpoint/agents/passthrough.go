@@ -92,7 +92,7 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 		}
 		life := requestTime
 		if r.URL.Query().Has("watch") {
-			// Over HTTP/1 the end of the time for reading would end the watch, too.
+			// The end of the time for reading would end the watch, too.
 			life = watchLife
 			control, end := http.NewResponseController(w), time.Now().Add(life)
 			if err := errors.Join(control.SetReadDeadline(end), control.SetWriteDeadline(end)); err != nil {
@@ -160,8 +160,8 @@ func (u *update) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refusing is the way of an answer to an update. The API server refuses a token before it has read the body; over HTTP/2 the agent then sends no
-// more of it, and the proxy, which waits for the rest, would hold the request until the server's own limit.
+// refusing is the way of an answer to an update. The API server refuses a token before it has read the body; who then sends no
+// more of it would have the proxy, which waits for the rest, hold the request until the server's own limit.
 type refusing struct {
 	http.ResponseWriter
 	update *update
