@@ -41,6 +41,18 @@ func TestInstaller(t *testing.T) {
 		}
 	}
 
+	// On a full disk what was copied of a program goes again, for the agent needs the room to say so.
+	programs := filepath.Join(dir, "programs")
+	require.NoError(t, os.Mkdir(programs, 0o700))
+	for name, does := range map[string]string{"cmp": "exit 1", "cp": "exit 1", "mv": "exit 0", "rm": `echo "$*"`} {
+		require.NoError(t, os.WriteFile(filepath.Join(programs, name), []byte("#!/bin/sh\n"+does+"\n"), 0o700))
+	}
+	cmd := exec.Command("/bin/sh", filepath.Join(folder, "run.sh"))
+	cmd.Env = []string{"CATTLE_AGENT_EXECUTION_PWD=" + folder, "PATH=" + programs}
+	out, err := cmd.Output()
+	require.Error(t, err)
+	require.Equal(t, "-f /usr/local/bin/k3s.new\n", string(out))
+
 	catalogue, err := releases.Default()
 	require.NoError(t, err)
 	release, err := catalogue.Lookup("v1.36.3+k3s1")

@@ -12,7 +12,7 @@ var (
 	obeyed = map[Role][]string{
 		both: {"data-dir", "kube-proxy-arg", "kubelet-arg", "node-external-ip", "node-ip", "node-label", "node-name", "node-taint", "private-registry",
 			"server", "token", "token-file"},
-		Server: {"advertise-address", "agent-token", "agent-token-file", "cluster-cidr", "cluster-init", "etcd-arg", "kube-apiserver-arg",
+		Server: {"advertise-address", "agent-token", "agent-token-file", "cluster-cidr", "cluster-init", "kube-apiserver-arg",
 			"kube-controller-arg", "kube-controller-manager-arg", "kube-scheduler-arg", "service-cidr", "tls-san", "write-kubeconfig"},
 	}
 	passedOver = map[Role][]string{
@@ -20,7 +20,7 @@ var (
 			"flannel-cni-conf", "flannel-conf", "flannel-iface", "lb-server-port", "log", "node-external-dns", "node-internal-dns", "nonroot-devices",
 			"pause-image", "prefer-bundled-bin", "protect-kernel-defaults", "resolv-conf", "selinux", "snapshotter", "v", "vmodule"},
 		Server: {"cluster-dns", "cluster-domain", "default-local-storage-path", "disable", "disable-cloud-controller", "disable-helm-controller",
-			"disable-kube-proxy", "disable-network-policy", "egress-selector-mode", "embedded-registry", "etcd-disable-snapshots", "etcd-expose-metrics",
+			"disable-kube-proxy", "disable-network-policy", "egress-selector-mode", "embedded-registry", "etcd-arg", "etcd-disable-snapshots", "etcd-expose-metrics",
 			"etcd-s3", "etcd-s3-access-key", "etcd-s3-bucket", "etcd-s3-bucket-lookup-type", "etcd-s3-config-secret", "etcd-s3-endpoint",
 			"etcd-s3-endpoint-ca", "etcd-s3-folder", "etcd-s3-insecure", "etcd-s3-proxy", "etcd-s3-region", "etcd-s3-retention", "etcd-s3-secret-key",
 			"etcd-s3-session-token", "etcd-s3-skip-ssl-verify", "etcd-s3-timeout", "etcd-snapshot-compress", "etcd-snapshot-dir", "etcd-snapshot-name",

@@ -77,7 +77,7 @@ func Read(file string, role Role, hostname string) (*Config, error) {
 		Kubeconfig: cmp.Or(v.text("write-kubeconfig"), defaultKubeconfig), Names: append(v.list("tls-san"), v.list("node-external-ip")...), Unused: unused,
 		Arguments: map[string][]string{},
 	}
-	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"} {
+	for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"} {
 		c.Arguments[component] = v[component+"-arg"]
 	}
 	c.Arguments["kube-controller-manager"] = append(c.Arguments["kube-controller-manager"], v["kube-controller-arg"]...) // its name of old

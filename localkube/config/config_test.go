@@ -55,7 +55,8 @@ const token = "token: secret\n"
 
 func TestRead(t *testing.T) {
 	c, err := Read(folder(t, map[string]string{"config.yaml.d/50-rancher.yaml": `{
-  "advertise-address": "198.18.0.2", "agent-token": "agent-password", "cluster-init": true, "etcd-snapshot-retention": 3,
+  "advertise-address": "198.18.0.2", "agent-token": "agent-password", "cluster-init": true,
+  "etcd-arg": ["quota-backend-bytes=1"], "etcd-snapshot-retention": 3,
   "kube-controller-manager-arg": ["cert-dir=/var/lib/rancher/k3s/server/tls/kube-controller-manager", "secure-port=10257"],
   "kubelet-arg": ["max-pods=60", "provider-id=digitalocean://1"], "node-external-ip": ["203.0.113.1"], "node-ip": ["198.18.0.2"],
   "node-label": ["disk=ssd"], "tls-san": ["api.example.org", "198.18.0.2"], "token": "server-password"
@@ -65,7 +66,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, "198.18.0.2", c.Advertise.String())
 	require.Equal(t, "198.18.128.0/18", c.Pods.String())
 	require.Equal(t, "198.18.192.0/19", c.Services.String())
-	require.Equal(t, []string{"etcd-snapshot-retention"}, c.Unused)
+	require.Equal(t, []string{"etcd-arg", "etcd-snapshot-retention"}, c.Unused)
 	require.Equal(t, []string{"max-pods=60", "provider-id=digitalocean://1"}, c.Arguments["kubelet"])
 	require.Equal(t, []string{"cert-dir=/var/lib/rancher/k3s/server/tls/kube-controller-manager", "secure-port=10257"}, c.Arguments["kube-controller-manager"])
 	require.Equal(t, []string{"api.example.org", "198.18.0.2", "203.0.113.1"}, c.Names)

@@ -11,7 +11,10 @@ unit=k3s
 # put FILE PLACE: as a whole, for what is running may be in its place.
 put() {
 	cmp -s "$here/$1" "$2" && return
-	cp "$here/$1" "$2.new"
+	cp "$here/$1" "$2.new" || { # a partial one would keep the disk full
+		rm -f "$2.new"
+		exit 1
+	}
 	mv "$2.new" "$2"
 }
 put k3s /usr/local/bin/k3s
