@@ -326,6 +326,12 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, "it answers 503 Service Unavailable", w.secret.status(t).Probes["well"])
 	require.GreaterOrEqual(t, w.clock.Now().Sub(noon), 20*time.Second)
 
+	// Another reason takes its place, but not in every round.
+	told := w.clock.Now()
+	status.Store(http.StatusInternalServerError)
+	w.until(func() bool { return w.secret.status(t).Probes["well"] == "it answers 500 Internal Server Error" })
+	require.GreaterOrEqual(t, w.clock.Since(told), reasonPeriod)
+
 	status.Store(http.StatusFound)
 	w.until(healthy(true))
 	require.Empty(t, w.secret.status(t).Probes)
@@ -372,6 +378,11 @@ func TestPeriodic(t *testing.T) {
 	w.restart()
 	w.until(func() bool { return ran(w.folder, "ran-list") == 2 })
 	require.Equal(t, noon.Add(time.Minute), w.clock.Now(), "also after a restart")
+
+	w.clock.SetTime(noon.Add(-time.Hour))
+	w.looks(2)
+	require.Equal(t, 3, ran(w.folder, "ran-list"), "a clock that was ahead delays nothing")
+	require.Equal(t, noon.Add(-time.Hour).Format(time.UnixDate), outputs()["list"].LastSuccessfulRunTime)
 }
 
 // TestLongOutput: a line of any length ends no command, and what is kept is the end.

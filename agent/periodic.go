@@ -19,43 +19,45 @@ const (
 	maxPeriodicBytes = 32 << 10
 )
 
-// periodicDue is when a periodic instruction runs next; the zero time is at once.
-func periodicDue(i plan.PeriodicInstruction, last plan.PeriodicOutput) time.Time {
+// periodicAt is when a periodic instruction runs next; the zero time is at once.
+func periodicAt(i plan.PeriodicInstruction, last plan.PeriodicOutput, now time.Time) time.Time {
+	noted, wait := last.LastSuccessfulRunTime, time.Duration(cmp.Or(i.PeriodSeconds, plan.DefaultPeriodSeconds))*time.Second
 	if last.Failures > 0 {
-		if failed, err := time.Parse(time.UnixDate, last.LastFailedRunTime); err == nil {
-			return failed.Add(time.Duration(min(last.Failures, maxPeriodicWaits)) * periodicWait)
-		}
-		return time.Time{}
+		noted, wait = last.LastFailedRunTime, time.Duration(min(last.Failures, maxPeriodicWaits))*periodicWait
 	}
-	ran, err := time.Parse(time.UnixDate, last.LastSuccessfulRunTime)
-	if err != nil {
-		return time.Time{}
+	ran, err := time.Parse(time.UnixDate, noted)
+	if at := ran.Add(wait); err == nil && at.After(now) && at.Sub(now) <= wait { // a clock that was ahead delays nothing
+		return at
 	}
-	return ran.Add(time.Duration(cmp.Or(i.PeriodSeconds, plan.DefaultPeriodSeconds)) * time.Second)
+	return time.Time{}
 }
 
-// runPeriodic runs what is due and returns what is known then, in a map of its own, and when the next is due.
-func (r *Runner) runPeriodic(ctx context.Context, p plan.Plan, known map[string]plan.PeriodicOutput, now func() time.Time) (map[string]plan.PeriodicOutput, time.Time) {
-	all := map[string]plan.PeriodicOutput{}
+// nextPeriodic is when the next of a plan's periodic instructions runs; the zero time is at once.
+func nextPeriodic(p plan.Plan, known map[string]plan.PeriodicOutput, now time.Time) time.Time {
 	var next time.Time
-	for _, i := range p.PeriodicInstructions {
-		last := known[i.Name]
-		if at := periodicDue(i, last); !now().Before(at) || at.After(now().Add(maxAhead)) {
-			last = r.periodic(ctx, i, last, now)
-		}
-		if ctx.Err() != nil {
-			return maps.Clone(known), time.Time{}
-		}
-		all[i.Name] = last
-		if at := periodicDue(i, last); next.IsZero() || at.Before(next) {
+	for n, i := range p.PeriodicInstructions {
+		if at := periodicAt(i, known[i.Name], now); n == 0 || at.Before(next) {
 			next = at
 		}
 	}
-	return all, next
+	return next
 }
 
-// maxAhead is how far ahead a run can be: one that is later was noted by a clock that was wrong.
-const maxAhead = 8 * 24 * time.Hour
+// runPeriodic runs what is due and returns what is known then, in a map of its own.
+func (r *Runner) runPeriodic(ctx context.Context, p plan.Plan, known map[string]plan.PeriodicOutput, now func() time.Time) map[string]plan.PeriodicOutput {
+	all := map[string]plan.PeriodicOutput{}
+	for _, i := range p.PeriodicInstructions {
+		last := known[i.Name]
+		if periodicAt(i, last, now()).IsZero() {
+			last = r.periodic(ctx, i, last, now)
+		}
+		if ctx.Err() != nil {
+			return maps.Clone(known)
+		}
+		all[i.Name] = last
+	}
+	return all
+}
 
 func (r *Runner) periodic(ctx context.Context, i plan.PeriodicInstruction, last plan.PeriodicOutput, now func() time.Time) plan.PeriodicOutput {
 	limited, cancel := context.WithTimeout(ctx, periodicTimeout)

@@ -24,6 +24,8 @@ const (
 	defaultFailureThreshold = 3
 	defaultProbePeriod      = 5 * time.Second
 	maxProbePeriod          = time.Hour
+	// reasonPeriod is how long a reason that was told stands before another takes its place: some change with every answer.
+	reasonPeriod = time.Minute
 )
 
 // probes are what the probes of one order found.
@@ -31,9 +33,10 @@ type probes struct {
 	statuses map[string]plan.ProbeStatus
 	// why has the reasons of those that failed as often as their threshold.
 	why map[string]string
-	// told and toldWhy are what the Secret says. They change when a probe turns healthy or unhealthy, and not with every number.
+	// told and toldWhy are what the Secret says, since toldAt. They change when a probe turns healthy or unhealthy, and not with every number.
 	told    map[string]plan.ProbeStatus
 	toldWhy map[string]string
+	toldAt  time.Time
 }
 
 // newProbes starts from what an agent before told of the same order, or from nothing.
@@ -47,11 +50,11 @@ func newProbes(p plan.Plan, told map[string]plan.ProbeStatus) *probes {
 }
 
 // round asks every probe whose delay is over, all at once, waits for the answers, and reports whether there is something to tell.
-func (all *probes) round(ctx context.Context, p plan.Plan, sinceApplied time.Duration) bool {
+func (all *probes) round(ctx context.Context, p plan.Plan, since, now time.Time) bool {
 	var wait sync.WaitGroup
 	var mu sync.Mutex
 	for name, probe := range p.Probes {
-		if sinceApplied < time.Duration(probe.InitialDelaySeconds)*time.Second {
+		if now.Sub(since) < time.Duration(probe.InitialDelaySeconds)*time.Second {
 			continue
 		}
 		wait.Go(func() {
@@ -65,8 +68,9 @@ func (all *probes) round(ctx context.Context, p plan.Plan, sinceApplied time.Dur
 	}
 	wait.Wait()
 	for name, status := range all.statuses {
-		if all.told[name].Healthy != status.Healthy || all.toldWhy[name] == "" && all.why[name] != "" {
-			all.told, all.toldWhy = maps.Clone(all.statuses), maps.Clone(all.why)
+		why, told := all.why[name], all.toldWhy[name]
+		if all.told[name].Healthy != status.Healthy || why != "" && why != told && (told == "" || now.Sub(all.toldAt) >= reasonPeriod) {
+			all.told, all.toldWhy, all.toldAt = maps.Clone(all.statuses), maps.Clone(all.why), now
 			return true
 		}
 	}

@@ -16,10 +16,10 @@ type standing struct {
 	// since is when its steps ended; zero when that is not known.
 	since time.Time
 
-	probes                  *probes
-	periodic                map[string]plan.PeriodicOutput
-	period                  time.Duration
-	nextProbe, nextPeriodic time.Time
+	probes    *probes
+	periodic  map[string]plan.PeriodicOutput
+	period    time.Duration
+	nextProbe time.Time
 }
 
 // judge makes what stands follow from the Secret and the journal.
@@ -57,19 +57,18 @@ func (a *Agent) attend(ctx context.Context) time.Time {
 	now := a.o.Clock.Now()
 	var periodic time.Time
 	if s.applied && len(s.plan.PeriodicInstructions) > 0 {
-		if !now.Before(s.nextPeriodic) {
+		if periodic = nextPeriodic(s.plan, s.periodic, now); periodic.IsZero() {
 			a.unlessOvertaken(ctx, s.checksum, s.revision, func(ctx context.Context) {
-				s.periodic, s.nextPeriodic = a.o.Runner.runPeriodic(ctx, s.plan, s.periodic, a.o.Clock.Now)
+				s.periodic = a.o.Runner.runPeriodic(ctx, s.plan, s.periodic, a.o.Clock.Now)
 			})
 			return a.o.Clock.Now() // to report it
 		}
-		periodic = s.nextPeriodic
 	}
 	if len(s.plan.Probes) == 0 {
 		return periodic
 	}
 	if !now.Before(s.nextProbe) {
-		changed := s.probes.round(ctx, s.plan, now.Sub(s.since))
+		changed := s.probes.round(ctx, s.plan, s.since, now)
 		s.nextProbe = a.o.Clock.Now().Add(s.period)
 		if changed {
 			return a.o.Clock.Now()
