@@ -109,6 +109,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	a.journal, a.written = journal, journal
+	if err := a.o.Runner.clear(); err != nil {
+		a.o.Log.Error(err, "Folders of instructions that were interrupted are left")
+	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, cancel := context.WithCancel(ctx)

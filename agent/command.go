@@ -55,6 +55,23 @@ type Runner struct {
 	Log     logr.Logger
 }
 
+// clear removes what commands left that were interrupted, and ends what they had started: a plan that was overtaken since never does.
+func (r *Runner) clear() error {
+	if r.KeepWork {
+		return nil
+	}
+	left, err := os.ReadDir(r.Work)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	for _, folder := range left {
+		path := filepath.Join(r.Work, folder.Name())
+		killLeft(path)
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
 // outcome is what a command left.
 type outcome struct {
 	stdout, stderr, both []byte

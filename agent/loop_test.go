@@ -402,6 +402,8 @@ func TestRun(t *testing.T) {
 	secret := newSecret(nil)
 	secret.deliver(t, everything(folder))
 	secret.written = make(chan *corev1.Secret, 100)
+	left := filepath.Join(folder, "work", "of-another-plan")
+	require.NoError(t, os.MkdirAll(left, 0o700))
 	a := New(optionsIn(folder, secret))
 	ended := make(chan error)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -414,4 +416,5 @@ func TestRun(t *testing.T) {
 	cancel()
 	require.NoError(t, <-ended)
 	require.Equal(t, 1, ran(folder, "ran-second"))
+	require.NoDirExists(t, left)
 }
