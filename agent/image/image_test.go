@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -161,12 +163,12 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// shop is a registry over TLS that wants a password, and the certificate to trust.
+// shop is a registry over TLS that wants a password or a certificate, and a file with its own: to trust, and with the key to show.
 func shop(t *testing.T, password string) (*httptest.Server, string) {
 	t.Helper()
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, is, _ := r.BasicAuth(); password != "" && is != password {
+		if _, is, _ := r.BasicAuth(); password != "" && is != password && len(r.TLS.PeerCertificates) == 0 {
 			w.Header().Set("WWW-Authenticate", `Basic realm="shop"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -174,11 +176,15 @@ func shop(t *testing.T, password string) (*httptest.Server, string) {
 		inner.ServeHTTP(w, r)
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	ca := filepath.Join(t.TempDir(), "ca.crt")
-	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	return server, ca
+	key, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	require.NoError(t, err)
+	pair := filepath.Join(t.TempDir(), "pair.pem")
+	require.NoError(t, os.WriteFile(pair, append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...), 0o600))
+	return server, pair
 }
 
 func host(s *httptest.Server) string { return strings.SplitN(s.URL, "://", 2)[1] }
@@ -226,6 +232,9 @@ func TestPull(t *testing.T) {
 		"with the credential as one":   {config("auth: {auth: dXNlcjpzZWNyZXQ=}"), host(mirror) + "/rancher/installer:v1", ""},
 		"without TLS, when it says so": {"mirrors: {127.0.0.1:1: {endpoint: ['http://" + host(plain) + "']}}", "127.0.0.1:1/rancher/installer:v1", ""},
 		"never without TLS by itself":  {"", host(plain) + "/rancher/installer:v1", "without TLS"},
+		"with a certificate":           {fmt.Sprintf("configs: {%q: {tls: {ca_file: %[2]s, cert_file: %[2]s, key_file: %[2]s}}}", host(mirror), ca), host(mirror) + "/rancher/installer:v1", ""},
+		"with a certificate unchecked": {fmt.Sprintf("configs: {%q: {tls: {insecure_skip_verify: true}, auth: {username: user, password: secret}}}", host(mirror)), host(mirror) + "/rancher/installer:v1", ""},
+		"with a certificate missing":   {fmt.Sprintf("configs: {%q: {tls: {cert_file: none, key_file: none}}}", host(mirror)), host(mirror) + "/rancher/installer:v1", "client certificate"},
 		"with a wrong password":        {config("auth: {username: user, password: wrong}"), host(mirror) + "/rancher/installer:v1", "401"},
 		"by an unknown certificate":    {"", host(mirror) + "/rancher/installer:v1", "unknown authority"},
 		"what is not there":            {good, host(mirror) + "/rancher/installer:v9", "MANIFEST_UNKNOWN"},
