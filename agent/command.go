@@ -50,7 +50,7 @@ type Runner struct {
 	// Env is what commands find in their environment beside the plan's.
 	Env    []string
 	Images Images
-	// Timeout is how long a one-time instruction may take; instructionTimeout when 0.
+	// Timeout is how long an instruction may take; instructionTimeout or periodicTimeout when 0.
 	Timeout time.Duration
 	Log     logr.Logger
 }

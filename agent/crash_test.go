@@ -66,7 +66,7 @@ func obey(folder string, killAt int) error {
 		return WriteFile(path, content, 0o600)
 	}
 	o := optionsIn(folder, secret)
-	o.Fault = meet
+	o.Fault, o.Runner.Images = meet, installer{half: func() error { return meet("the other half of an image") }}
 	a := New(o)
 	if a.journal, err = ReadJournal(o.Folder); err != nil {
 		return err
@@ -122,7 +122,7 @@ func TestKilled(t *testing.T) {
 		isApplied(t, folder, twice, string(point))
 	}
 	t.Logf("killed and started again, and applied once, at:\n%s", strings.Join(matrix, "\n"))
-	require.Len(t, matrix, 14)
+	require.Len(t, matrix, 15)
 }
 
 var errKilled = errors.New("killed")

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// everything is a plan of two files and two instructions, that leave traces in a folder.
+// everything is a plan of files and of two instructions, of which one is an image, that leave traces in a folder.
 func everything(folder string) plan.Plan {
 	own := func(f plan.File) plan.File {
 		f.UID, f.GID = os.Getuid(), os.Getgid()
@@ -36,7 +36,7 @@ func everything(folder string) plan.Plan {
 			{Path: filepath.Join(folder, "old"), Action: plan.ActionDelete},
 		},
 		Instructions: []plan.Instruction{
-			shellStep("first", "cat "+folder+"/etc/a; echo x >> "+folder+"/ran-first"),
+			{Command: plan.Command{Name: "first", Image: "example.com/installer:v1", Args: []string{folder}}, SaveOutput: true},
 			shellStep("second", "echo warning >&2; echo $CATTLE_AGENT_ATTEMPT_NUMBER; echo x >> "+folder+"/ran-second"),
 		},
 	}
@@ -200,6 +200,12 @@ func TestHangs(t *testing.T) {
 	w.secret.deliver(t, plan.Plan{Instructions: []plan.Instruction{shellStep("hangs", "exec sleep 600")}})
 	w.until(w.state(plan.StateFailed))
 	require.Equal(t, "it has not ended within 1ms", w.secret.status(t).Message)
+	w.secret.deliver(t, plan.Plan{PeriodicInstructions: []plan.PeriodicInstruction{{Command: plan.Command{Name: "hangs", Script: "exec sleep 600"}}}})
+	w.until(func() bool {
+		all, err := plan.DecodeOutput[map[string]plan.PeriodicOutput](w.secret.now.Data[plan.KeyPeriodicOutput])
+		require.NoError(t, err)
+		return all["hangs"].Failures == 1
+	})
 }
 
 // TestPlanThatIsNone: what cannot be applied is told, not tried.

@@ -60,7 +60,7 @@ func (r *Runner) runPeriodic(ctx context.Context, p plan.Plan, known map[string]
 }
 
 func (r *Runner) periodic(ctx context.Context, i plan.PeriodicInstruction, last plan.PeriodicOutput, now func() time.Time) plan.PeriodicOutput {
-	limited, cancel := context.WithTimeout(ctx, periodicTimeout)
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, periodicTimeout))
 	defer cancel()
 	result, err := r.run(limited, "periodic-"+plan.Checksum([]byte(i.Name))[:12], i.Command, last.Failures+1)
 	out := plan.PeriodicOutput{Name: i.Name, Stdout: cut(result.stdout), Stderr: []byte{}, ExitCode: result.exit, LastSuccessfulRunTime: last.LastSuccessfulRunTime}
