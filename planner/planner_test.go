@@ -159,7 +159,8 @@ func TestPlan_keepsSecrets(t *testing.T) {
 }
 
 func TestDelivery(t *testing.T) {
-	old := map[string][]byte{plan.KeyPlan: []byte("old"), plan.KeyState: []byte("failed"), plan.KeyProbeStatuses: []byte("{}"), plan.KeyAgentPublicKey: []byte("key")}
+	old := map[string][]byte{plan.KeyPlan: []byte("old"), plan.KeyState: []byte("failed"), plan.KeyProbeStatuses: []byte("{}"),
+		plan.KeyAgentPublicKey: []byte("key")}
 	data := planner.Delivery{Plan: []byte("new"), MaxFailures: plan.Unlimited}.Data(old)
 	require.Equal(t, map[string][]byte{plan.KeyPlan: []byte("new"), plan.KeyState: []byte("pending"), plan.KeyMaxFailures: []byte("-1"), plan.KeyAgentPublicKey: []byte("key")}, data)
 	require.Equal(t, plan.Unlimited, plan.Attempts(data))

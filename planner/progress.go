@@ -86,8 +86,8 @@ func notTaken(data map[string][]byte, checksum string) (reason, message string) 
 		return rkev1.RetryingPlanReason, stuck(status)
 	}
 	if len(data[plan.KeyAgentPublicKey]) == 0 {
-		return rkev1.WaitingForAgentReason, "its agent has not called the manager yet, which takes as long as its server needs to start; if it never does, the server has not " +
-			"run its bootstrap data, cannot reach the manager, or is shown a certificate that it was not told of"
+		return rkev1.WaitingForAgentReason, "its agent has not called the manager yet, which takes as long as its server needs to start; if it never does, " +
+			"the server has not run its bootstrap data, cannot reach the manager, or is shown a certificate that it was not told of"
 	}
 	return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
 }

@@ -157,7 +157,8 @@ func lastError(t *testing.T, r result) string {
 func TestAgentLogs(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, runningMachine)
-	c.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: store}, spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: store}}}`)
+	c.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: store},
+  spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: store}}}`)
 	c.apply(t, strings.NewReplacer("{dataSecretName: boot}", "{configRef: {apiGroup: rke.cattle.io, kind: RKEBootstrap, name: pool-abc}}",
 		"{name: pool-abc}", "{name: pool-abc, labels: {cluster.x-k8s.io/cluster-name: store}}").Replace(capiMachine)+
 		`status: {conditions: [{type: PlanApplied, status: Unknown, reason: RetryingPlan, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}]}`)

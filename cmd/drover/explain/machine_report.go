@@ -95,8 +95,8 @@ func driverName(s *facts.Snapshot) string {
 // logLines is how many lines of a log fit on one screen beside the rest.
 const logLines = 8
 
-// machineLog is the end of the log of the Job that runs, else of the step of the plan that fails, else of the last Job's that was kept: the state Secret's, else
-// the tail in the status.
+// machineLog is the end of the log of the Job that runs, else what the step of the plan said that fails, else the log of the last Job that was kept: the
+// state Secret's, else the tail in the status.
 func machineLog(s *facts.Snapshot) *Log {
 	if s.Live != "" {
 		return newLog("what Job "+s.Jobs[0].Name+" says now", s.Live)
