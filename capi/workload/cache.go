@@ -82,8 +82,10 @@ type remoteCluster struct {
 	// failures are connections that failed, in a row; reported is what users were told of them.
 	failures int
 	reported error
-	last     time.Time
-	next     time.Time
+	// through is the server by which the cluster was reached when the listeners were told last.
+	through string
+	last    time.Time
+	next    time.Time
 }
 
 // newClusterCache adds the controller that keeps connections to workload clusters.
@@ -162,14 +164,15 @@ func (c *clusterCache) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 		return ctrl.Result{RequeueAfter: time.Second + rand.N(time.Second)}, nil //nolint:gosec // spreads load, guards nothing
 	}
 	defer release()
-	was, answered := known.connection(), known.answers()
+	was, answered, through := known.connection(), known.answers(), known.through
 	next := c.look(ctx, cluster, known, share)
 	known.mu.Lock()
 	known.last = time.Now()
 	known.next = known.last.Add(next)
 	known.mu.Unlock()
 	c.tell(ctx, cluster, known, was != known.connection())
-	if was != known.connection() || answered != known.answers() {
+	known.through = known.by()
+	if was != known.connection() || answered != known.answers() || through != known.through {
 		c.onChange(key)
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
@@ -219,6 +222,9 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 	if err != nil && (apierrors.IsUnauthorized(err) || failures >= maxProbeFailures) {
 		return c.lost(known, open, err)
 	}
+	if err == nil && open.dialer.isBack(ctx) {
+		open.hangUp()
+	}
 	if failures > 0 && failures < notAnswering {
 		return nextLook
 	}
@@ -265,7 +271,7 @@ func (c *clusterCache) kubeconfig(ctx context.Context, cluster *clusterv1.Cluste
 	config, err := kubeconfig.Parse(found.Data[secret.KubeconfigDataName])
 	var refused *kubeconfig.Error
 	if err == nil {
-		_, err = newTransport(config) // reads the certificates
+		_, err = newDialer(config, nil, nil) // reads the certificates
 	}
 	if err == nil || errors.As(err, &refused) {
 		if reportErr := c.reportKubeconfig(ctx, cluster, key.Name, refused); reportErr != nil {
@@ -342,6 +348,14 @@ func (r *remoteCluster) answers() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.current != nil && r.current.failure() == nil && r.health.ConsecutiveFailures < notAnswering
+}
+
+// by is the server by which the connection was made in the place of the kubeconfig's own address, if one was.
+func (r *remoteCluster) by() string {
+	if used := r.connection(); used != nil {
+		return used.dialer.by()
+	}
+	return ""
 }
 
 // open is the connection that there is, used or not yet.

@@ -34,6 +34,14 @@ func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, er
 // Cache is what Cluster API's own controllers reach workload clusters by.
 func (c *Clusters) Cache() clustercache.ClusterCache { return c.cache }
 
+// Through is the address of the control plane's server by which a cluster is reached, and empty where it is reached as its kubeconfig says. OnNode tells when that changes.
+func (c *Clusters) Through(cluster client.ObjectKey) string {
+	if known := c.cache.find(cluster); known != nil {
+		return known.by()
+	}
+	return ""
+}
+
 // Reaches reports whether a cluster's API answers the manager. OnNode tells when that changes.
 func (c *Clusters) Reaches(cluster client.ObjectKey) bool {
 	known := c.cache.find(cluster)

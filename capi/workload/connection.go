@@ -40,6 +40,7 @@ var errEnded = errors.New("the connection is not needed any more")
 // connection is what Cluster API needs of one workload cluster: its Nodes from memory, everything else asked for when it is needed.
 type connection struct {
 	config  *rest.Config
+	dialer  *dialer
 	client  client.Client
 	live    client.Client
 	cache   cache.Cache
@@ -47,6 +48,7 @@ type connection struct {
 	ctx     context.Context //nolint:containedctx // ends with the connection
 	cancel  context.CancelCauseFunc
 	server  rest.Interface // for probes
+	hangUp  func()         // the next call dials again
 	close   func()
 	holding *holding
 
@@ -64,16 +66,18 @@ func (c *clusterCache) open(ctx context.Context, share *share, config *rest.Conf
 	config.UserAgent, config.QPS, config.Burst = remote.DefaultClusterAPIUserAgent(controllerName), workloadQPS, workloadBurst
 	config.WarningHandler = rest.NoWarnings{}
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	transport, err := newTransport(config)
+	dialer, err := newDialer(config, func(ctx context.Context) []string { return c.servers(ctx, key) }, func() { c.wake(key) })
 	if err != nil {
 		return nil, err
 	}
+	transport := newTransport(dialer)
 	held := &holding{all: c.shares, share: share, sizes: map[string]int{}}
-	made := &connection{config: config, opened: time.Now(), holding: held, wake: func() { c.wake(key) }, doubt: func() { c.doubt(key) }, watches: sets.New[string]()}
+	made := &connection{config: config, dialer: dialer, opened: time.Now(), holding: held, wake: func() { c.wake(key) }, doubt: func() { c.doubt(key) }, watches: sets.New[string]()}
 	made.ctx, made.cancel = context.WithCancelCause(c.base)
+	made.hangUp = transport.CloseIdleConnections
 	made.close = func() {
 		held.end()
-		transport.CloseIdleConnections()
+		made.hangUp()
 	}
 	if err := made.connect(ctx, c, share, transport); err != nil {
 		made.end(err)

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/drover-project/drover/capi/kubeconfig"
 )
 
 // Limits on what a workload cluster's API server may answer. Whoever is root on a control plane, or wrote the kubeconfig, chooses
@@ -61,22 +59,15 @@ type limited struct {
 	ended func(error)
 }
 
-// newTransport connects to nobody but the server that config names, with HTTP/1.1, and unpacks nothing. client-go's own transports are
+// newTransport connects to nobody but the server that config names and those of its cluster, with HTTP/1.1, and unpacks nothing. client-go's own transports are
 // kept for ever by their TLS configuration, which a user may change as often as he likes.
-func newTransport(config *rest.Config) (*http.Transport, error) {
-	secure, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, &kubeconfig.Error{Field: "data.value", Problem: "has a certificate, key or authority that cannot be read: each is PEM in base64"}
-	}
-	if secure == nil {
-		secure = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
+func newTransport(d *dialer) *http.Transport {
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, DialContext: (&net.Dialer{Timeout: callTime}).DialContext,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: d.secure, DialTLSContext: d.Dial, DialContext: (&net.Dialer{Timeout: callTime}).DialContext,
 		TLSHandshakeTimeout: callTime, MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
 		MaxIdleConnsPerHost: 4, MaxConnsPerHost: 32, IdleConnTimeout: 90 * time.Second,
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
-	}, nil
+	}
 }
 
 // httpClient adds the credential of config and the limits.

@@ -35,12 +35,24 @@ func (r *Reconciler) access(ctx context.Context, s *scope) error {
 		return step.Progress(rkev1.APINotReachedReason, "nobody asks whether "+server+" answers", 0)
 	}
 	if !r.Clusters.Reaches(client.ObjectKeyFromObject(s.cluster)) {
-		return step.Wait(rkev1.APINotReachedReason, "the API server at "+server+" does not answer the manager; there is no tunnel yet to servers that it cannot reach", 0)
+		return step.Wait(rkev1.APINotReachedReason, "neither "+server+" nor a server of the control plane answers the manager; there is no tunnel yet to servers that it cannot reach", 0)
 	}
 	s.Status.Initialization.ControlPlaneInitialized = new(true)
 	s.Status.Initialized, s.Status.Ready = true, true
-	s.conditions.True(rkev1.AvailableCondition, rkev1.APIAnswersReason, "")
+	s.conditions.True(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.detour(s))
 	return nil
+}
+
+// detour says that the endpoint which the user gave is not the way by which the cluster is reached; empty if it is.
+func (r *Reconciler) detour(s *scope) string {
+	if s.snapshot.Endpoint == "" || r.Clusters == nil {
+		return ""
+	}
+	server := r.Clusters.Through(client.ObjectKeyFromObject(s.cluster))
+	if server == "" {
+		return ""
+	}
+	return fmt.Sprintf("the endpoint %s does not answer the manager; the server at %s does", s.snapshot.Endpoint, server)
 }
 
 // ensureKubeconfig makes <cluster>-kubeconfig as soon as there is a server that it can name, keeps it, and returns the server. One that is not ours
@@ -126,9 +138,10 @@ const (
 )
 
 // answering is the first of some addresses where an API server of the cluster answers the manager, and the first of all where none does. While the cluster is
-// reached nobody is asked. The first is asked again before another takes its place: a server that restarts may come back in between.
+// reached as its kubeconfig says nobody is asked. The first is asked again before another takes its place: a server that restarts may come back in between.
 func (r *Reconciler) answering(ctx context.Context, s *scope, from []string) string {
-	if len(from) == 1 || r.Answers == nil || r.Clusters != nil && r.Clusters.Reaches(client.ObjectKeyFromObject(s.cluster)) {
+	key := client.ObjectKeyFromObject(s.cluster)
+	if len(from) == 1 || r.Answers == nil || r.Clusters != nil && r.Clusters.Reaches(key) && r.Clusters.Through(key) == "" {
 		return from[0]
 	}
 	s.comeAgain(askAgain)

@@ -29,6 +29,8 @@ const fieldOwner = "drover-rkecontrolplane"
 type Clusters interface {
 	// Reaches reports whether a cluster's API answers.
 	Reaches(cluster client.ObjectKey) bool
+	// Through is the address of the server by which a cluster is reached, empty where it is reached as its kubeconfig says.
+	Through(cluster client.ObjectKey) string
 	// OnNode has wake called, with an empty machine, when that may have changed. It must not block.
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
 	// LabelNode gives a Node these labels, and takes away what it gave before; it does nothing while the cluster is not reached.

@@ -298,6 +298,14 @@ func TestKubeconfig_addressThatAnswers(t *testing.T) {
 	w.quiet()
 	require.Equal(t, "https://203.0.113.1:6443", w.host())
 
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)], w.reached.through = true, "10.0.0.1:6443"
+	answers = map[string]bool{"10.0.0.1:6443": true}
+	w.quiet()
+	require.Equal(t, "https://10.0.0.1:6443", w.host(), "the manager found it as soon as the other one did not answer")
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)], w.reached.through = false, ""
+	answers = map[string]bool{"203.0.113.1:6443": true}
+	w.quiet()
+
 	asked, answers = nil, map[string]bool{}
 	w.r.Answers = func(_ context.Context, address string, _ []byte) bool {
 		asked = append(asked, address)
@@ -305,6 +313,31 @@ func TestKubeconfig_addressThatAnswers(t *testing.T) {
 	}
 	w.reconcile()
 	require.Equal(t, "https://203.0.113.1:6443", w.host(), "the server came back while its addresses were asked")
+}
+
+// An endpoint of the user's that does not answer keeps the manager from nothing while a server does; both are told, and the tunnel where neither answers.
+func TestAccess_endpointThatDoesNotAnswer(t *testing.T) {
+	w := newWorld(t)
+	infrastructure := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1"}}
+	infrastructure.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.org", Port: 443}
+	require.NoError(t, w.Create(t.Context(), infrastructure))
+	w.provisioned("server", 1, "etcd", "control-plane", "worker")
+	w.quiet()
+	w.obeys("server")
+	message := w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
+	require.Contains(t, message, "neither https://api.example.org:443 nor a server of the control plane answers the manager; there is no tunnel yet")
+
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)], w.reached.through = true, "203.0.113.1:6443"
+	w.quiet()
+	require.True(t, *w.obj.Status.Initialization.ControlPlaneInitialized)
+	says := "the endpoint api.example.org does not answer the manager; the server at 203.0.113.1:6443 does"
+	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionTrue, rkev1.APIAnswersReason), says)
+	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), says)
+	require.Equal(t, "https://api.example.org:443", w.host(), "it is what the user wants")
+	w.reached.through = ""
+	w.quiet()
+	require.Empty(t, w.expect(rkev1.AvailableCondition, metav1.ConditionTrue, rkev1.APIAnswersReason))
+	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
 }
 
 // What happens to a cluster and to plans is told by events, once each, and nothing of waiting.

@@ -94,6 +94,10 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 		warnings = append(warnings, fmt.Sprintf("a version is set for %s, where it has no effect: the version of the cluster is spec.kubernetesVersion here. Another one in a MachineDeployment, "+
 			"also none, has Cluster API replace its machines", strings.Join(versioned, ", ")))
 	}
+	if detour := r.detour(s); detour != "" {
+		warnings = append(warnings, detour)
+		s.warned = append(s.warned, advice.ControlPlane{Namespace: s.Namespace}.On(rkev1.APINotReachedReason)...)
+	}
 	if len(warnings) == 0 {
 		s.conditions.Drop(rkev1.WarningsCondition)
 		return nil

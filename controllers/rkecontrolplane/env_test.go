@@ -48,13 +48,16 @@ func TestMain(m *testing.M) {
 // workloads are workload clusters: those that answer, and the labels of Nodes there.
 type workloads struct {
 	answer map[client.ObjectKey]bool
-	labels map[string]map[string]string
-	taints map[string][]corev1.Taint
+	// through is the server by which they are reached.
+	through string
+	labels  map[string]map[string]string
+	taints  map[string][]corev1.Taint
 }
 
 var _ rkecontrolplane.Clusters = &workloads{}
 
 func (c *workloads) Reaches(cluster client.ObjectKey) bool    { return c.answer[cluster] }
+func (c *workloads) Through(client.ObjectKey) string          { return c.through }
 func (c *workloads) OnNode(func(client.ObjectKey, types.UID)) {}
 func (c *workloads) LabelNode(_ context.Context, _ client.ObjectKey, node string, labels map[string]string) error {
 	c.labels[node] = labels
@@ -83,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), clusterv1.AddToScheme(scheme), rkev1.AddToScheme(scheme)))
-	w := &world{T: t, WithWatch: testkit.Client(t, scheme), reached: &workloads{map[client.ObjectKey]bool{}, map[string]map[string]string{}, map[string][]corev1.Taint{}}, clock: clocktesting.NewFakePassiveClock(time.Now())}
+	w := &world{T: t, WithWatch: testkit.Client(t, scheme), reached: &workloads{answer: map[client.ObjectKey]bool{}, labels: map[string]map[string]string{}, taints: map[string][]corev1.Taint{}}, clock: clocktesting.NewFakePassiveClock(time.Now())}
 	counting := testkit.Writes(w.WithWatch, func(write string, do func() error) error {
 		w.writes = append(w.writes, write)
 		return do()

@@ -1,0 +1,145 @@
+package workload
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/capi/kubeconfig"
+)
+
+const (
+	// ownTime is how long the address of a kubeconfig has to say hello where there are others to try, and serverTime each of those, of which there are maxServers at most.
+	ownTime, serverTime, maxServers = 2 * time.Second, time.Second, 6
+	// apiPort is where the API servers of k3s and RKE2 listen.
+	apiPort = "6443"
+)
+
+// dialer makes connections to one workload cluster: to the address of its kubeconfig or, while nobody answers there, to a server of its control plane. Who answers
+// shows a certificate of the kubeconfig's authority, with the name or address that was dialled, before he is told anything.
+type dialer struct {
+	// address is the kubeconfig's, and secure what it says of who answers there.
+	address string
+	secure  *tls.Config
+	// servers are the others; nil where the kubeconfig has no authority to know them by.
+	servers func(context.Context) []string
+	// through is the one of servers by which the last connection was made; nil for the kubeconfig's own address. changed is called when it is another.
+	through atomic.Pointer[string]
+	changed func()
+}
+
+func newDialer(config *rest.Config, servers func(context.Context) []string, changed func()) (*dialer, error) {
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, &kubeconfig.Error{Field: "data.value", Problem: "has a certificate, key or authority that cannot be read: each is PEM in base64"}
+	}
+	if secure == nil {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, &kubeconfig.Error{Field: "clusters[].cluster.server", Problem: "is no address of the form https://host:port"}
+	}
+	d := &dialer{address: target.Host, secure: secure, changed: changed}
+	if len(config.CAData) > 0 && !config.Insecure {
+		d.servers = servers
+	}
+	return d, nil
+}
+
+// Dial is for an http.Transport, which calls it where there is no proxy in between.
+func (d *dialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var servers []string
+	if d.servers != nil && address == d.address {
+		servers = d.servers(ctx)
+	}
+	patience := callTime
+	if len(servers) > 0 {
+		patience = ownTime
+	}
+	made, err := greet(ctx, network, address, d.secure, patience)
+	if err == nil {
+		d.note("")
+		return made, nil
+	}
+	theirs := d.secure.Clone()
+	theirs.ServerName = "" // each has its own
+	for _, server := range servers {
+		if made, err := greet(ctx, network, server, theirs, serverTime); err == nil {
+			d.note(server)
+			return made, nil
+		}
+	}
+	return nil, err
+}
+
+func greet(ctx context.Context, network, address string, secure *tls.Config, patience time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return (&tls.Dialer{Config: secure}).DialContext(ctx, network, address)
+}
+
+// note remembers by which server a connection was made.
+func (d *dialer) note(server string) {
+	if was := d.through.Swap(&server); (was == nil && server != "" || was != nil && *was != server) && d.changed != nil {
+		d.changed()
+	}
+}
+
+// by is the server by which the last connection was made, empty for the kubeconfig's own address.
+func (d *dialer) by() string {
+	if server := d.through.Load(); server != nil {
+		return *server
+	}
+	return ""
+}
+
+// isBack reports whether the kubeconfig's own address answers again, when another was needed.
+func (d *dialer) isBack(ctx context.Context) bool {
+	if d.by() == "" {
+		return false
+	}
+	made, err := greet(ctx, "tcp", d.address, d.secure, ownTime)
+	if err != nil {
+		return false
+	}
+	_ = made.Close()
+	return true
+}
+
+// servers are the addresses at which the API of a cluster of ours may answer beside that of its kubeconfig: those of its control plane's machines.
+func (c *clusterCache) servers(ctx context.Context, cluster client.ObjectKey) []string {
+	list := &clusterv1.MachineList{}
+	if err := c.client.List(ctx, list, client.InNamespace(cluster.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name, rkev1.ControlPlaneRoleLabel: "true"}); err != nil {
+		return nil
+	}
+	return serversAmong(list.Items)
+}
+
+// serversAmong reads the addresses in the status of Machines that stay and have our bootstrap: those outside of the servers' own network first, as in the kubeconfig.
+func serversAmong(machines []clusterv1.Machine) []string {
+	var found []string
+	for i := range machines {
+		m := &machines[i]
+		if ref := m.Spec.Bootstrap.ConfigRef; ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		for _, kind := range []clusterv1.MachineAddressType{clusterv1.MachineExternalIP, clusterv1.MachineInternalIP} {
+			for _, address := range m.Status.Addresses {
+				if ip := net.ParseIP(address.Address); address.Type == kind && ip != nil && ip.IsGlobalUnicast() && len(found) < maxServers {
+					found = append(found, net.JoinHostPort(ip.String(), apiPort))
+				}
+			}
+		}
+	}
+	return found
+}

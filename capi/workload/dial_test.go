@@ -1,0 +1,112 @@
+package workload
+
+import (
+	"context"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// The address of the kubeconfig goes first; while it does not answer a server of the control plane is called, which the kubeconfig's authority must have signed for.
+func TestDialer(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	defer server.Close()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
+	stranger.Start()
+	defer stranger.Close()
+	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody, there := closed.Addr().String(), server.Listener.Addr().String()
+	require.NoError(t, closed.Close())
+	for what, tt := range map[string]struct {
+		address  string
+		servers  []string
+		insecure bool
+		through  string
+		err      bool
+	}{
+		"the kubeconfig's own":                 {address: there, servers: []string{nobody}},
+		"nobody, and no other":                 {address: nobody, err: true},
+		"a server":                             {address: nobody, servers: []string{there}, through: there},
+		"the second server":                    {address: nobody, servers: []string{nobody, there}, through: there},
+		"a stranger at the endpoint":           {address: stranger.Listener.Addr().String(), servers: []string{there}, through: there},
+		"a stranger in the place of a server":  {address: nobody, servers: []string{stranger.Listener.Addr().String()}, err: true},
+		"a kubeconfig that trusts whoever":     {address: nobody, servers: []string{there}, insecure: true, err: true},
+		"neither the endpoint nor the servers": {address: nobody, servers: []string{nobody}, err: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			config, told := &rest.Config{Host: "https://" + tt.address, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, 0
+			if tt.insecure {
+				config.TLSClientConfig = rest.TLSClientConfig{Insecure: true}
+			}
+			d, err := newDialer(config, func(context.Context) []string { return tt.servers }, func() { told++ })
+			require.NoError(t, err)
+			transport := newTransport(d)
+			defer transport.CloseIdleConnections()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host, nil)
+			require.NoError(t, err)
+			response, err := transport.RoundTrip(request)
+			require.Equal(t, tt.err, err != nil, "%v", err)
+			if err == nil {
+				require.NoError(t, response.Body.Close())
+				require.Equal(t, 1, response.ProtoMajor)
+			}
+			require.Equal(t, tt.through, d.by())
+			require.Equal(t, tt.through != "", told == 1, "it is told once")
+			require.False(t, d.isBack(t.Context()))
+		})
+	}
+}
+
+// An address that answers again is found, and the next connection is made there.
+func TestDialer_isBack(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	authority, there := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), server.Listener.Addr().String()
+	told := 0
+	d, err := newDialer(&rest.Config{Host: "https://" + there, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, nil, func() { told++ })
+	require.NoError(t, err)
+	d.note("10.0.0.1:6443")
+	require.True(t, d.isBack(t.Context()))
+	made, err := d.Dial(t.Context(), "tcp", there)
+	require.NoError(t, err)
+	require.NoError(t, made.Close())
+	require.Empty(t, d.by())
+	require.Equal(t, 2, told)
+}
+
+// Servers are called at what the status of their Machines says, and never at what leads back to the manager itself.
+func TestServersAmong(t *testing.T) {
+	machine := func(kind string, addresses ...clusterv1.MachineAddress) clusterv1.Machine {
+		return clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.AddressAnnotation: "192.0.2.99"}},
+			Spec:   clusterv1.MachineSpec{Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: kind, Name: "x"}}},
+			Status: clusterv1.MachineStatus{Addresses: addresses}}
+	}
+	inside := func(address string) clusterv1.MachineAddress {
+		return clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: address}
+	}
+	outside := func(address string) clusterv1.MachineAddress {
+		return clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: address}
+	}
+	gone := machine("RKEBootstrap", inside("10.0.0.9"))
+	gone.DeletionTimestamp = new(metav1.Now())
+	require.Equal(t, []string{"203.0.113.1:6443", "10.0.0.1:6443", "[fd00::2]:6443"}, serversAmong([]clusterv1.Machine{
+		machine("RKEBootstrap", inside("10.0.0.1"), outside("203.0.113.1"), clusterv1.MachineAddress{Type: clusterv1.MachineExternalDNS, Address: "api.example.org"}),
+		machine("RKEBootstrap", inside("127.0.0.1"), inside("169.254.169.254"), inside("0.0.0.0"), inside("fd00::2")),
+		machine("KubeadmConfig", inside("10.0.0.3")), gone}))
+	many := machine("RKEBootstrap")
+	for range 2 * maxServers {
+		many.Status.Addresses = append(many.Status.Addresses, inside("10.0.0.1"))
+	}
+	require.Len(t, serversAmong([]clusterv1.Machine{many}), maxServers)
+}
