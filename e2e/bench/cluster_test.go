@@ -170,8 +170,8 @@ func TestClusterCost(t *testing.T) {
 	require.Zero(t, now.IdleWrites, "nothing happens, and yet is written: %v; the manager says: %s", idle, lastLines(c.manager.log.String()))
 }
 
-// BenchmarkCluster prints what a worker costs until it is up to date, and what it costs when nothing happens, agents included. It fails when that is more
-// than was written down.
+// BenchmarkCluster prints what a worker costs until it is up to date, and what a machine costs when nothing happens, agents included. It fails when anything is written
+// then, or more is asked than allowedIdle.
 func BenchmarkCluster(b *testing.B) {
 	for b.Loop() {
 		c := newCluster(b)
