@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -81,15 +82,14 @@ func (k *Kubeconfig) Merge(files clientcmd.ConfigAccess, use, force bool) (strin
 	if use {
 		config.CurrentContext = k.Name
 	}
+	path := cmp.Or(config.Contexts[k.Name].LocationOfOrigin, files.GetDefaultFilename())
+	for _, written := range []string{path, cmp.Or(config.AuthInfos[k.Name].LocationOfOrigin, path), cmp.Or(config.Clusters[k.Name].LocationOfOrigin, path)} {
+		if err := os.Chmod(written, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is made is made so
+			return "", fmt.Errorf("keeping your kubeconfig for you alone: %w", err)
+		}
+	}
 	if err := clientcmd.ModifyConfig(files, *config, true); err != nil {
 		return "", fmt.Errorf("writing your kubeconfig: %w", err)
-	}
-	path := config.Contexts[k.Name].LocationOfOrigin
-	if path == "" {
-		path = files.GetDefaultFilename()
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return "", fmt.Errorf("keeping your kubeconfig for you alone: %w", err)
 	}
 	return path, nil
 }

@@ -88,6 +88,15 @@ func TestKubeconfig_merged(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other")
 	c.ok(t, "kubeconfig", "store", "--merge", "--file", other)
 	c.answers(t, requirePrivate(t, other), c.namespace+"/store")
+
+	// The key goes where its user's entry comes from, which is not the file of the context.
+	keys := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(keys, []byte("apiVersion: v1\nkind: Config\nusers: [{name: "+c.namespace+"/store, user: {token: old}}]\n"), 0o644))
+	require.NoError(t, os.WriteFile(own, []byte(users), 0o644))
+	t.Setenv("KUBECONFIG", own+string(filepath.ListSeparator)+keys)
+	c.ok(t, "kubeconfig", "store", "--merge")
+	require.Contains(t, string(requirePrivate(t, keys)), "client-key-data")
+	requirePrivate(t, own)
 }
 
 // A kubeconfig comes from whoever may write Secrets in the cluster's namespace; what it says is obeyed on the user's computer.
