@@ -251,6 +251,7 @@ var machine = map[string][]string{
 		"Or delete the machine: its server is looked for by its tags and provider ID and removed, or named where that cannot be told; a MachineSet or control plane then makes another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
 	rkev1.WaitingForNodeReason: {NextNode,
 		"The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver {driver}"},
+	rkev1.ProviderIDMissingReason: {"Write into spec.providerID what the cloud's own controller would give the Node, or drover://{ns}/{name}: kubectl -n {ns} edit {plural} {name}"},
 	rkev1.OwnerUnknownReason: {"To keep the server: kubectl -n {ns} patch {plural} {name} --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
 		"Then apply it again from the backup, without metadata.ownerReferences",
 		"To remove the server: kubectl -n {ns} annotate {plural} {name} drover.cattle.io/remove-restored={name}"},

@@ -109,12 +109,14 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	own := fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())
 	// The kubelet of our own bootstrap is given the ID with its plan, and gets no plan before the ID is known: to wait for the Node would be to
 	// wait for ever.
-	if missing == "" && s.machine != nil {
-		if config := s.machine.Spec.Bootstrap.ConfigRef; config.Kind == "RKEBootstrap" && config.APIGroup == rkev1.GroupVersion.Group {
-			return own, nil
+	untold := "the driver's record does not tell the provider ID" + missing
+	if s.machine != nil && s.machine.Spec.Bootstrap.ConfigRef.Kind == "RKEBootstrap" && s.machine.Spec.Bootstrap.ConfigRef.APIGroup == rkev1.GroupVersion.Group {
+		if missing != "" {
+			return "", step.Wait(rkev1.ProviderIDMissingReason, untold+": set spec.providerID, which the kubelet is given", safetyNet)
 		}
+		return own, nil
 	}
-	wait := step.Wait(rkev1.WaitingForNodeReason, "the driver's record does not tell the provider ID"+missing+": it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet)
+	wait := step.Wait(rkev1.WaitingForNodeReason, untold+": it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet)
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
 	}

@@ -127,7 +127,6 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 			s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "u-1"}, state.ExtractedConfigKey: string(c.archive)})
 			s.reconcile()
 			s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.WaitingForNodeReason)
-
 			nd.Spec.ProviderIDTemplate = "acme://{Region}/{ServerUUID}"
 			require.NoError(t, s.client.Update(t.Context(), nd))
 			s.reconcile()
@@ -136,6 +135,16 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 			if c.want == "" {
 				require.Contains(t, s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.WaitingForNodeReason).Message, c.message)
 			}
+			if name != "a field of the credential" {
+				return
+			}
+			// The Node of our own bootstrap waits for its plan, which waits for the ID.
+			s.capi.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "m"}
+			require.NoError(t, s.client.Update(t.Context(), s.capi))
+			s.reconcile()
+			message := s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.ProviderIDMissingReason).Message
+			require.Contains(t, message, "names Region, empty in the record: set spec.providerID")
+			require.NotContains(t, message, "taken from the Node")
 		})
 	}
 }

@@ -87,10 +87,12 @@ const (
 	StateMissingReason   = "StateMissing"
 	ProviderIDSetReason  = "ProviderIDSet"
 	WaitingForNodeReason = "WaitingForNode"
-	ServerMayExistReason = "ServerMayExist"
-	ServerGoneReason     = "ServerGone"
-	AbandonedReason      = "Abandoned"
-	NothingMadeReason    = "NothingMade"
+	// ProviderIDMissingReason: neither the driver's record nor a Node tells it, for the Node waits for a plan, which waits for it.
+	ProviderIDMissingReason = "ProviderIDMissing"
+	ServerMayExistReason    = "ServerMayExist"
+	ServerGoneReason        = "ServerGone"
+	AbandonedReason         = "Abandoned"
+	NothingMadeReason       = "NothingMade"
 	// OwnerUnknownReason: a machine that came from a backup is deleted, most likely by the garbage collector, for the CAPI Machine
 	// that its owner reference names was never here. Its server is not removed before somebody says so.
 	OwnerUnknownReason = "OwnerUnknown"
