@@ -75,22 +75,20 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 	if err != nil || server == "" {
 		return "", err
 	}
-	if left := written.Renew.Sub(now); written.Server == server && left > 0 {
+	left, content := written.Renew.Sub(now), found.Data[secret.KubeconfigDataName]
+	if written.Server != server || left <= 0 {
+		if content, left, err = kubeconfigOf(s, server, now); err != nil {
+			return "", err
+		}
+	} else if found.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name { // without it Cluster API does not see the Secret
 		s.comeAgain(left)
 		return server, nil
 	}
-	content, err := authorities.Kubeconfig(s.cluster.Name, server, s.snapshot.Authorities, now)
-	if err != nil {
-		return "", step.Stall(rkev1.AuthorityInvalidReason, err)
-	}
-	made := authorities.Read(content, s.snapshot.Authorities)
-	if made.Server != server { // it would be written again and again
-		return "", step.Stall(rkev1.EndpointInvalidReason, fmt.Errorf("no kubeconfig can name the server %s: the host of controlPlaneEndpoint is a DNS name or an IP address alone", server))
-	}
-	s.comeAgain(made.Renew.Sub(now))
+	s.comeAgain(left)
 	before := found.DeepCopy()
 	found.Data = map[string][]byte{secret.KubeconfigDataName: content}
 	if exists {
+		metav1.SetMetaDataLabel(&found.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)
 		err = r.Client.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
 	} else {
 		found.ObjectMeta, found.Type = r.meta(s, name), clusterv1.ClusterSecretType
@@ -100,6 +98,19 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 		return "", fmt.Errorf("writing Secret %s: %w", name, err)
 	}
 	return server, nil
+}
+
+// kubeconfigOf signs a new one, and says in how long it has to be renewed.
+func kubeconfigOf(s *scope, server string, now time.Time) ([]byte, time.Duration, error) {
+	content, err := authorities.Kubeconfig(s.cluster.Name, server, s.snapshot.Authorities, now)
+	if err != nil {
+		return nil, 0, step.Stall(rkev1.AuthorityInvalidReason, err)
+	}
+	made := authorities.Read(content, s.snapshot.Authorities)
+	if made.Server != server { // it would be written again and again
+		return nil, 0, step.Stall(rkev1.EndpointInvalidReason, fmt.Errorf("no kubeconfig can name the server %s: the host of controlPlaneEndpoint is a DNS name or an IP address alone", server))
+	}
+	return content, made.Renew.Sub(now), nil
 }
 
 // server is the address for the kubeconfig: the user's endpoint, once a control plane is up, or that of a control plane which is up. The present

@@ -228,7 +228,13 @@ func TestKubeconfig(t *testing.T) {
 	w.up()
 	result := testkit.ExpectReconciled(t, w.r, w.obj)
 	require.InDelta(t, 182*24*time.Hour, result.RequeueAfter, float64(48*time.Hour), "it comes again by itself")
-	before := w.secret("c1-kubeconfig").Data
+	secret := w.secret("c1-kubeconfig")
+	require.Equal(t, clusterv1.ClusterSecretType, secret.Type)
+	before := secret.Data
+	delete(secret.Labels, clusterv1.ClusterNameLabel)
+	require.NoError(t, w.Update(t.Context(), secret))
+	w.quiet()
+	require.Equal(t, "c1", w.secret("c1-kubeconfig").Labels[clusterv1.ClusterNameLabel], "somebody took it away")
 	w.clock.SetTime(w.clock.Now().AddDate(0, 5, 0))
 	w.quiet()
 	require.Equal(t, before, w.secret("c1-kubeconfig").Data)
@@ -253,7 +259,7 @@ func TestKubeconfig(t *testing.T) {
 	require.Contains(t, file(t, w.planOf("server"), "50-rancher.yaml"), "api.example.org", "among the names of its certificate")
 
 	w.obeys("server")
-	secret := w.secret("c1-kubeconfig")
+	secret = w.secret("c1-kubeconfig")
 	secret.Data["value"] = []byte("rubbish")
 	require.NoError(t, w.Update(t.Context(), secret))
 	w.quiet()
