@@ -62,18 +62,25 @@ func TestProviderID_fromTheNode(t *testing.T) {
 // Under our own bootstrap the Node gets its ID from the plan, which waits for it: it is known at once, and nobody looks for a Node by its label,
 // in which such a Node has the machine's ID and no UID.
 func TestProviderID_underOurBootstrap(t *testing.T) {
-	w := newWorld(t)
-	found := &nodes{id: "k3s://m"}
-	w.nodes = found
-	s := w.machine("digitalocean", "m", droplet())
-	s.capi.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "m"}
-	require.NoError(t, w.client.Update(t.Context(), s.capi))
-	s.reconcile()
-	s.succeed(1)
-	s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "1", Addresses: []clouds.Address{{Type: "ExternalIP", Address: "203.0.113.7"}}}})
-	require.True(t, *s.reconcile().Initialization.Provisioned)
-	require.Equal(t, "drover://"+w.namespace+"/m", rkev1.DriverMachine{Unstructured: s.obj}.ProviderID())
-	require.Empty(t, found.asked)
+	for driver, spec := range map[string]map[string]any{"digitalocean": droplet(), "acme": {"token": "from-the-spec"}} {
+		t.Run(driver, func(t *testing.T) {
+			w := newWorld(t)
+			found := &nodes{id: "k3s://m"}
+			w.nodes = found
+			s := w.machine(driver, "m", spec)
+			if driver == "acme" {
+				s.external("acme", "https://drivers.test/acme", strings.Repeat("a", 64)) // a plugin's
+			}
+			s.capi.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "m"}
+			require.NoError(t, w.client.Update(t.Context(), s.capi))
+			s.reconcile()
+			s.succeed(1)
+			s.write(map[string]any{state.ServerKey: state.Server{InstanceID: "1", Addresses: []clouds.Address{{Type: "ExternalIP", Address: "203.0.113.7"}}}})
+			require.True(t, *s.reconcile().Initialization.Provisioned)
+			require.Equal(t, "drover://"+w.namespace+"/m", rkev1.DriverMachine{Unstructured: s.obj}.ProviderID())
+			require.Empty(t, found.asked)
+		})
+	}
 }
 
 func TestProviderID_ofTheUserStays(t *testing.T) {
@@ -143,7 +150,7 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 			require.NoError(t, s.client.Update(t.Context(), s.capi))
 			s.reconcile()
 			message := s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.ProviderIDMissingReason).Message
-			require.Contains(t, message, "names Region, empty in the record: set spec.providerID")
+			require.Contains(t, message, "no credential field is kept): set spec.providerID, which the kubelet is given")
 			require.NotContains(t, message, "taken from the Node")
 		})
 	}
