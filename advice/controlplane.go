@@ -10,8 +10,8 @@ type ControlPlane struct {
 	Namespace, Name, Cluster, Machine string
 	// Deployment is the machine's MachineDeployment, and empty for a Machine without one; Infra is its infra machine, as resource/name.
 	Deployment, Infra string
-	// Itself is the control plane again, and Other another Cluster, where a warning is about its specification, or that Cluster.
-	Itself, Other string
+	// Itself is the control plane again, Other another Cluster, and Endpoint the user's, where a warning is about its specification, that Cluster, or that endpoint.
+	Itself, Other, Endpoint string
 	// Kind and Object are of the secret or configmap that a reason is about.
 	Kind, Object string
 }
@@ -19,7 +19,7 @@ type ControlPlane struct {
 // On is what to do about a reason of the planner's.
 func (c ControlPlane) On(reason string) []string {
 	w := Words{"ns": c.Namespace, "name": c.Name, "cluster": c.Cluster, "machine": c.Machine, "deployment": c.Deployment, "infra": c.Infra,
-		"itself": c.Itself, "other": c.Other, "kind": c.Kind, "object": c.Object}
+		"itself": c.Itself, "other": c.Other, "endpoint": c.Endpoint, "kind": c.Kind, "object": c.Object}
 	if c.Deployment == "" {
 		w["lone"] = c.Machine
 	}
@@ -63,6 +63,7 @@ var controlPlane = map[string][]string{
 		"Give it a control plane of its own: kubectl edit clusters.cluster.x-k8s.io {other} -n {ns}",
 		"Leave the version as it is, or take it out where all machines may be replaced, never the only server: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
 		"Take the version out: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
+		"Open the way from the manager to {endpoint}, or correct the RKECluster's spec.controlPlaneEndpoint: kubectl get rkeclusters.rke.cattle.io -n {ns} -o yaml",
 	},
 	rkev1.APINotReachedReason: {
 		"Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint",

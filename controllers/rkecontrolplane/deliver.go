@@ -96,7 +96,7 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	}
 	if detour := r.detour(s); detour != "" {
 		warnings = append(warnings, detour)
-		s.warned = append(s.warned, advice.ControlPlane{Namespace: s.Namespace}.On(rkev1.APINotReachedReason)...)
+		s.warned.Endpoint = s.snapshot.Endpoint
 	}
 	if len(warnings) == 0 {
 		s.conditions.Drop(rkev1.WarningsCondition)
