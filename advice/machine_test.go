@@ -146,6 +146,9 @@ func TestMachine_On(t *testing.T) {
 		last      *Attempt
 		want      []string
 	}{
+		"deleted alone": {deleting, rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForMachineDeletionReason, nil, []string{
+			"See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1",
+			"A hook is an annotation that its owner takes off; of an owner that is not there any more: kubectl -n shop annotate machine.cluster.x-k8s.io web-1 HOOK-"}},
 		"good":               {web, rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobRunningReason, nil, nil},
 		"of a newer manager": {web, rkev1.CreateJobCondition, "False", "FromTheFuture", nil, nil},
 		"names no credential": {bare, rkev1.CredentialReadyCondition, "False", rkev1.CredentialMissingReason, nil, []string{

@@ -39,6 +39,7 @@
 //	  -etcd-peer, -sa, unless the user made them      rkecontrolplane  rkecontrolplane; in the first server's plan
 //	Secret <cluster>-kubeconfig                       rkecontrolplane  Cluster API, capi/workload, CLI
 //	Secret <control plane>-rke-state                  rkecontrolplane  rkecontrolplane; in plans
+//	deletion of the Machine of a lone <X>Machine      machine          Cluster API
 //	Machine conditions Reconciled, PlanApplied        rkecontrolplane  CLI
 //	Machine spec.version, what its server runs        rkecontrolplane  Cluster API
 //	Machine label cluster.x-k8s.io/control-plane      rkecontrolplane  Cluster API

@@ -24,10 +24,8 @@ func going(t *testing.T) *subject {
 	t.Helper()
 	s := made(t)
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(s.capi), s.capi))
-	s.capi.Finalizers = []string{clusterv1.MachineFinalizer}
 	s.capi.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "b"}
 	s.update(s.capi)
-	s.delete(s.capi)
 	s.secret("b-machine-plan", plan.SecretType, map[string]string{plan.KeyPlan: "{}", plan.KeyState: string(plan.StateSucceeded), plan.KeyAppliedChecksum: plan.Checksum([]byte("{}"))})
 	s.remove()
 	return s

@@ -44,6 +44,7 @@ import (
 
 // +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=delete
 // +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
@@ -295,6 +296,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 		kindSource(informers, &corev1.Pod{}, c.ofPod, podChanges()),
 		kindSource(informers, secrets, c.ofSecret),
 		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, predicate.TypedGenerationChangedPredicate[*clusterv1.Machine]{}),
+		kindSource(informers, &clusterv1.Machine{}, c.ofAwaitedMachine, deletionChanges()),
 		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterChanges()),
 		kindSource(informers, &managementv3.NodeDriver{}, c.ofNodeDriver),
 		c.calls(),

@@ -178,7 +178,7 @@ func (w *world) lateMachine() *subject {
 // deleteAll plays the garbage collector.
 func (w *world) deleteAll(s *subject) {
 	w.Helper()
-	w.delete(s.capi)
+	require.NoError(w, client.IgnoreNotFound(w.client.Delete(w.Context(), s.capi)))
 	for _, kind := range []client.Object{&batchv1.Job{}, &corev1.Secret{}} {
 		require.NoError(w, w.client.DeleteAllOf(w.Context(), kind, client.InNamespace(w.namespace),
 			client.MatchingLabels{rkev1.MachineUIDLabel: string(s.obj.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground)))

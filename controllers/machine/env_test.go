@@ -15,9 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -218,6 +220,27 @@ func (w *world) wrote() int {
 		sum += n
 	}
 	return sum
+}
+
+// delete deletes an object; of the machine itself its CAPI Machine first, as Cluster API does, which then waits for the machine.
+func (s *subject) delete(obj client.Object) {
+	s.Helper()
+	if obj == client.Object(s.obj) {
+		s.deleteOwner()
+	}
+	s.world.delete(obj)
+}
+
+func (s *subject) deleteOwner() {
+	s.Helper()
+	err := s.client.Get(s.Context(), client.ObjectKeyFromObject(s.capi), s.capi)
+	if apierrors.IsNotFound(err) || !s.capi.DeletionTimestamp.IsZero() {
+		return
+	}
+	require.NoError(s, err)
+	s.capi.Finalizers = []string{clusterv1.MachineFinalizer}
+	s.update(s.capi)
+	s.world.delete(s.capi)
 }
 
 // subject is one machine and who reconciles it.
@@ -474,6 +497,8 @@ func (w *world) setKey(name, key, value string) {
 
 func (w *world) capiMachine(kind, name string) *clusterv1.Machine {
 	w.Helper()
+	before := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}} // see deleteOwner
+	require.NoError(w, client.IgnoreNotFound(w.client.Patch(w.Context(), before, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
 		Spec: clusterv1.MachineSpec{ClusterName: "c1", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: kind, Name: name}}}

@@ -42,7 +42,7 @@ func TestMove_isHeldUpWhileAJobRuns(t *testing.T) {
 	require.Equal(t, 2, w.writes["patch *unstructured.Unstructured"], "the finalizer's and the provider ID's")
 
 	before := w.wrote()
-	w.delete(s.obj)
+	s.delete(s.obj)
 	s.reconcile()
 	require.Equal(t, []string{"m-machine-state"}, s.held())
 	require.LessOrEqual(t, w.wrote()-before, 5)
@@ -120,7 +120,7 @@ func TestMove_forgetsADeletion(t *testing.T) {
 			w := newWorld(t)
 			s := w.machine("digitalocean", "m", droplet())
 			s.ready()
-			w.delete(s.obj)
+			s.delete(s.obj)
 			s.reconcile()
 			end(s)
 			saved := testkit.ExpectExists(t, w.client, s.stateSecret())
@@ -144,7 +144,7 @@ func TestMove_forgetsADeletion(t *testing.T) {
 			require.NotContains(t, moved.obj.GetAnnotations(), rkev1.BlockMoveAnnotation)
 			testkit.ExpectNotFound(t, w.client, moved.job(state.Create, 1))
 
-			w.delete(moved.obj)
+			moved.delete(moved.obj)
 			testkit.ExpectReconciled(t, moved.reconciler, moved.obj)
 			if name == "gone" {
 				moved.gone()

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// removeServer makes sure that no server is left. It needs no CAPI Machine, Cluster or bootstrap data, and neither the
+// removeServer makes sure that no server is left. It needs no CAPI Machine, which is asked if it is there, no Cluster or bootstrap data, and neither the
 // NodeDriver nor the credential if the state has what they would tell.
 func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	err := r.spareRestored(ctx, s)
@@ -38,6 +38,9 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	if noted := s.conditions.Get(rkev1.DeleteJobCondition); s.state.secret == nil && noted != nil && noted.Status == metav1.ConditionTrue {
 		s.conditions.True(noted.Type, noted.Reason, noted.Message) // see finish
 		return nil
+	}
+	if err := r.askMachine(ctx, s); err != nil {
+		return err
 	}
 	if s.nothingMade() {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")

@@ -206,7 +206,6 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 		s.obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.capi, clusterv1.GroupVersion.WithKind("Machine"))})
 		w.update(s.obj)
 	}
-	deleteOwner := func(s *subject) { s.capi.Finalizers = []string{"test/keep"}; w.update(s.capi); s.delete(s.capi) }
 	for name, tt := range map[string]struct {
 		say, then          func(*subject)
 		removes, stateless bool
@@ -216,16 +215,16 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 		"adopted-too-late":     {say: nothing, then: adopt},
 		"without-its-state":    {say: nothing, stateless: true},
 		"adopted-without-it":   {say: nothing, then: adopt, stateless: true},
-		"without-it-and-goes":  {say: nothing, then: deleteOwner, removes: true, stateless: true},
-		"and-its-machine-goes": {say: nothing, then: func(s *subject) { adopt(s); deleteOwner(s) }, removes: true},
+		"without-it-and-goes":  {say: nothing, then: (*subject).deleteOwner, removes: true, stateless: true},
+		"and-its-machine-goes": {say: nothing, then: func(s *subject) { adopt(s); s.deleteOwner() }, removes: true},
 		"annotated":            {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, s.obj.GetName()) }, removes: true},
 		"annotated-otherwise":  {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, "true") }},
-		"its-machine-is-going": {say: deleteOwner, removes: true},
+		"its-machine-is-going": {say: (*subject).deleteOwner, removes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, saved := restored(name, tt.stateless)
 			tt.say(s)
-			s.delete(s.obj)
+			w.delete(s.obj)
 			if tt.then != nil {
 				tt.then(s)
 			}
@@ -256,7 +255,7 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 
 	s, _ := restored("given-up", false)
 	s.annotate(rkev1.AbandonAnnotation, "given-up")
-	s.delete(s.obj)
+	w.delete(s.obj)
 	w.events()
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	testkit.ExpectNotFound(t, w.client, s.obj, s.stateSecret(), s.job(state.Remove, 1))

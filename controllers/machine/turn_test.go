@@ -326,7 +326,7 @@ func TestJobLimit(t *testing.T) {
 	c.reconcileAll()
 	require.Equal(t, []string{"m1-create-1", "m2-create-1"}, c.jobs(), "a Job ended meanwhile, and who is paused keeps no place")
 
-	c.delete(c.all[0].obj)
+	c.all[0].delete(c.all[0].obj)
 	c.all[0].reconcile()
 	require.Len(t, c.jobs(), 2)
 	c.all[0].expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.JobQueuedReason)

@@ -83,6 +83,11 @@ func ofCAPIMachine(_ context.Context, m *clusterv1.Machine) []Request {
 		NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: ref.Name}}}
 }
 
+// ofAwaitedMachine maps a CAPI Machine to the infrastructure that waits for its deletion.
+func (c *Controller) ofAwaitedMachine(_ context.Context, m *clusterv1.Machine) []Request {
+	return c.watchIndex.in(watchKey{kind: "Machine", name: client.ObjectKeyFromObject(m)})
+}
+
 // ofCluster maps a Cluster to the infrastructure of all its Machines, and to machines whose CAPI Machine is gone.
 func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) []Request {
 	machines := &clusterv1.MachineList{}
@@ -148,6 +153,13 @@ func clusterChanges() predicate.TypedPredicate[*clusterv1.Cluster] {
 		return !equality.Semantic.DeepEqual(was.Spec.Paused, is.Spec.Paused) ||
 			!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) ||
 			!equality.Semantic.DeepEqual(was.Status.Initialization.InfrastructureProvisioned, is.Status.Initialization.InfrastructureProvisioned)
+	})
+}
+
+// deletionChanges lets pass what a Machine's deletion waited for and does not any more.
+func deletionChanges() predicate.TypedPredicate[*clusterv1.Machine] {
+	return updates(func(was, is *clusterv1.Machine) bool {
+		return hooksOf(was) != hooksOf(is) || serverIsDue(was) != serverIsDue(is)
 	})
 }
 

@@ -95,6 +95,31 @@ func TestJobTurns_areItsEnds(t *testing.T) {
 	require.True(t, jobChanges().Delete(event.TypedDeleteEvent[*batchv1.Job]{Object: jobWith(nil)}))
 }
 
+func TestDeletionChanges(t *testing.T) {
+	deleting := func(reason string, hooks ...string) *clusterv1.Machine {
+		m := &clusterv1.Machine{}
+		for _, hook := range hooks {
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, hook, "")
+		}
+		m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Reason: reason}}
+		return m
+	}
+	preDrain, preTerminate := clusterv1.PreDrainDeleteHookAnnotationPrefix+"/a", clusterv1.PreTerminateDeleteHookAnnotationPrefix+"/b"
+	draining, due := clusterv1.MachineDeletingDrainingNodeReason, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason
+	for name, tt := range map[string]struct {
+		was, is *clusterv1.Machine
+		want    bool
+	}{
+		"one hook goes":         {deleting(draining, preDrain, preTerminate), deleting(draining, preTerminate), true},
+		"the last hook goes":    {deleting(draining, preTerminate), deleting(draining), true},
+		"the Node is drained":   {deleting(draining), deleting(due), true},
+		"an annotation goes":    {deleting(draining, "a"), deleting(draining), false},
+		"the volumes come next": {deleting(draining), deleting(clusterv1.MachineDeletingWaitingForVolumeDetachReason), false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(deletionChanges(), tt.was, tt.is)) })
+	}
+}
+
 func podWith(changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{rkev1.MachineUIDLabel: "uid-1"}}}
 	for _, change := range changes {

@@ -96,6 +96,9 @@ const (
 	// OwnerUnknownReason: a machine that came from a backup is deleted, most likely by the garbage collector, for the CAPI Machine
 	// that its owner reference names was never here. Its server is not removed before somebody says so.
 	OwnerUnknownReason = "OwnerUnknown"
+	// WaitingForMachineDeletionReason: Cluster API has not come to the server yet in deleting the CAPI Machine, whose hooks go before it. So it is
+	// when somebody deletes the infra machine alone, which deletes the Machine.
+	WaitingForMachineDeletionReason = "WaitingForMachineDeletion"
 	// RemovalBegunReason: the machine is not being deleted, but the removal of its server was begun: a move or a restore forgot the deletion.
 	RemovalBegunReason = "RemovalBegun"
 	DeletingReason     = "Deleting"
