@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
@@ -84,7 +85,12 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 		Expression: "request.operation != 'UPDATE' || (has(object.spec) && has(oldObject.spec) ? object.spec != oldObject.spec : true)",
 	})
 	drivers.MatchConditions = t.notOurs()
-	return []admissionregistrationv1.ValidatingWebhook{machines, drivers}
+	// Also what the manager deletes, in which Cluster API may be.
+	controlPlanes := t.validating("rkecontrolplanes.drover.cattle.io", ControlPlanesPath, admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{rkev1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"rkecontrolplanes"}},
+	})
+	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes}
 }
 
 // notOurs spares what the manager writes itself, so that it never waits for itself when it starts.
@@ -129,4 +135,5 @@ func Register(mgr manager.Manager, trustedCredentialNamespaces []string) {
 	server.Register(MachineKindsPath, &admission.Webhook{Handler: &MachineKinds{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		TrustedCredentialNamespaces: trustedCredentialNamespaces}})
 	server.Register(NodeDriversPath, &admission.Webhook{Handler: &NodeDrivers{}})
+	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetClient()}})
 }

@@ -141,6 +141,7 @@ func (c *cluster) serve(t *testing.T) {
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle(admission.MachineKindsPath, &webhook.Webhook{Handler: &admission.MachineKinds{Cached: c, Live: c}})
+	mux.Handle(admission.ControlPlanesPath, &webhook.Webhook{Handler: &admission.ControlPlanes{Reader: c}})
 	mux.Handle(admission.NodeDriversPath, &webhook.Webhook{Handler: &admission.NodeDrivers{}})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup

@@ -205,6 +205,25 @@ func attacksByDocuments() []abuse {
 			require.EqualError(t, there, missing.Error())
 			return missing
 		}},
+		{name: "deletes the control plane of a Cluster that has servers", refused: "which has Machines", act: func(t *testing.T, w *tenants) error {
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "keeps"}}
+			cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.GroupVersion.Group, Kind: "RKEControlPlane", Name: "kept"}
+			cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.GroupVersion.Group, Kind: "RKECluster", Name: "none"}
+			machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "keeps", Labels: map[string]string{clusterv1.ClusterNameLabel: "keeps"}}}
+			machine.Spec = clusterv1.MachineSpec{ClusterName: "keeps", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("none")},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "DigitaloceanMachine", Name: "none"}}
+			kept := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "kept"}}
+			for _, obj := range []client.Object{kept, cluster, machine} {
+				require.NoError(t, w.mallory.Create(t.Context(), obj))
+			}
+			testkit.Eventually(t, patience, func() error { // until the manager knows of them
+				if w.mallory.Delete(t.Context(), kept, client.DryRunAll) == nil {
+					return errors.New("it may be deleted")
+				}
+				return nil
+			})
+			return w.mallory.Delete(t.Context(), kept)
+		}},
 		{name: "names machines by a template that has no end", refused: "range is not executed", act: func(t *testing.T, w *tenants) error {
 			pool := poolOf(w.here, "c1")
 			pool.Spec.MachineNaming.Template = endless

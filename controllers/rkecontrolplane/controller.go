@@ -193,7 +193,7 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 	if s.cluster = owner; owner == nil {
 		return r.withoutOwner(ctx, s)
 	}
-	if !names(owner, s.RKEControlPlane) {
+	if !s.IsOf(owner) {
 		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s has the control plane %s %q, and not this one", owner.Name, owner.Spec.ControlPlaneRef.Kind, owner.Spec.ControlPlaneRef.Name))
 	}
 	if s.conditions.Paused(owner, s) {
@@ -213,14 +213,8 @@ func (r *Reconciler) withoutOwner(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the Cluster %s: %w", s.Spec.ClusterName, err)
 	}
-	if ref := named.Spec.ControlPlaneRef; err == nil && ref.IsDefined() && !names(named, s.RKEControlPlane) {
+	if ref := named.Spec.ControlPlaneRef; err == nil && ref.IsDefined() && !s.IsOf(named) {
 		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s has the control plane %s %q, and not this one", named.Name, ref.Kind, ref.Name))
 	}
 	return waits
-}
-
-// names reports whether a Cluster names a control plane as its own.
-func names(cluster *clusterv1.Cluster, obj *rkev1.RKEControlPlane) bool {
-	ref := cluster.Spec.ControlPlaneRef
-	return ref.APIGroup == rkev1.GroupVersion.Group && ref.Kind == "RKEControlPlane" && ref.Name == obj.Name && cluster.Namespace == obj.Namespace
 }

@@ -633,6 +633,9 @@ func TestNodeLabels(t *testing.T) {
 func TestReconcile_deletedBeforeItsMachines(t *testing.T) {
 	w := newWorld(t)
 	w.machine("server", "etcd", "control-plane")
+	// Another Cluster that names it, and has none, is no reason to let it go.
+	another := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "another"}, Spec: *w.cluster.Spec.DeepCopy()}
+	require.NoError(t, w.Create(t.Context(), another))
 	w.quiet()
 	require.NoError(t, w.Delete(t.Context(), w.obj))
 	w.quiet()

@@ -16,17 +16,11 @@ import (
 // release lets a control plane that is being deleted go when its Cluster has no machine any more. With it go the Secrets with the cluster's authorities
 // and join tokens, and nobody makes the same ones again: servers that still run would be lost to the manager.
 func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) error {
-	cluster, err := r.clusterOf(ctx, obj)
+	cluster, machines, err := r.machinesOf(ctx, obj)
 	if err != nil {
 		return err
 	}
-	machines := &clusterv1.MachineList{}
-	if cluster != nil {
-		if err := r.Client.List(ctx, machines, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
-			return fmt.Errorf("listing the Machines of Cluster %s: %w", cluster.Name, err)
-		}
-	}
-	if len(machines.Items) == 0 {
+	if machines == 0 {
 		_, err := step.DropFinalizer(ctx, r.Client, obj, rkev1.ControlPlaneFinalizer)
 		return err
 	}
@@ -39,7 +33,7 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 		return advice.ControlPlane{Namespace: obj.Namespace, Name: obj.Name, Cluster: cluster.Name}.On(c.Reason)
 	}
 	conditions.Set(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.MachinesExistReason, fmt.Sprintf("this RKEControlPlane is being deleted, but stays for the Machines of Cluster %s, %d of them: "+
-		"with it go the authorities and tokens by which their servers are reached. It goes by itself with the last of them", cluster.Name, len(machines.Items)))
+		"with it go the authorities and tokens by which their servers are reached. It goes by itself with the last of them", cluster.Name, machines))
 	conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition)
 	wrote, err := step.PatchStatus(ctx, r.Client, before, obj)
 	if wrote {
@@ -48,16 +42,23 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	return err
 }
 
-// clusterOf is the Cluster that has the control plane as its own; nil when there is none.
-func (r *Reconciler) clusterOf(ctx context.Context, obj *rkev1.RKEControlPlane) (*clusterv1.Cluster, error) {
-	list := &clusterv1.ClusterList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(obj.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing Clusters: %w", err)
+// machinesOf is a Cluster that names the control plane and has Machines, and how many; of several Clusters any of them. Without Machines it is nil.
+func (r *Reconciler) machinesOf(ctx context.Context, obj *rkev1.RKEControlPlane) (*clusterv1.Cluster, int, error) {
+	clusters, machines := &clusterv1.ClusterList{}, &clusterv1.MachineList{}
+	if err := r.Client.List(ctx, clusters, client.InNamespace(obj.Namespace)); err != nil {
+		return nil, 0, fmt.Errorf("listing Clusters: %w", err)
 	}
-	for i := range list.Items {
-		if names(&list.Items[i], obj) {
-			return &list.Items[i], nil
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		if !obj.IsOf(cluster) {
+			continue
+		}
+		if err := r.Client.List(ctx, machines, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
+			return nil, 0, fmt.Errorf("listing the Machines of Cluster %s: %w", cluster.Name, err)
+		}
+		if len(machines.Items) > 0 {
+			return cluster, len(machines.Items), nil
 		}
 	}
-	return nil, nil //nolint:nilnil // none is an answer
+	return nil, 0, nil
 }

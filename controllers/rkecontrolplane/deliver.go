@@ -84,7 +84,7 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading the Clusters: %w", err)
 	}
 	for i := range clusters.Items {
-		if one := &clusters.Items[i]; one.Name != s.cluster.Name && names(one, s.RKEControlPlane) {
+		if one := &clusters.Items[i]; one.Name != s.cluster.Name && s.IsOf(one) {
 			s.warned.Other = one.Name
 			warnings = append(warnings, fmt.Sprintf("the Cluster %s names this control plane too, which is that of %s: give it one of its own",
 				one.Name, s.cluster.Name))

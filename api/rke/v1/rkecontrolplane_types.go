@@ -33,6 +33,12 @@ type RKEControlPlane struct {
 	Status RKEControlPlaneStatus `json:"status,omitempty"`
 }
 
+// IsOf reports whether a Cluster names the control plane, which more than one may.
+func (c *RKEControlPlane) IsOf(cluster *clusterv1.Cluster) bool {
+	ref := cluster.Spec.ControlPlaneRef
+	return ref.APIGroup == GroupVersion.Group && ref.Kind == "RKEControlPlane" && ref.Name == c.Name && cluster.Namespace == c.Namespace
+}
+
 // RKEControlPlaneSpec is the desired state of an RKEControlPlane. Data directories are where servers keep their cluster: another one later
 // would be an empty cluster.
 //

@@ -1,0 +1,86 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// ControlPlanesPath is where ControlPlanes is served.
+const ControlPlanesPath = "/validate-rke-cattle-io-v1-rkecontrolplane"
+
+// deleteForMoveAnnotation is on what clusterctl deletes because it has moved it (cmd/clusterctl/api/v1alpha3).
+const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
+
+// ControlPlanes is the webhook for the deletion of RKEControlPlanes. With one go the authorities and tokens by which its Cluster's servers are reached, and Cluster
+// API deletes it also with another Cluster that names it.
+type ControlPlanes struct {
+	// Reader of Clusters and Machines.
+	Reader client.Reader
+}
+
+var _ admission.Handler = (*ControlPlanes)(nil)
+
+// Handle implements admission.Handler.
+func (h *ControlPlanes) Handle(ctx context.Context, req admission.Request) admission.Response {
+	obj := &rkev1.RKEControlPlane{}
+	if err := json.Unmarshal(req.OldObject.Raw, obj); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the RKEControlPlane: %w", err))
+	}
+	if _, moved := obj.Annotations[deleteForMoveAnnotation]; moved || !obj.DeletionTimestamp.IsZero() {
+		return admission.Allowed("")
+	}
+	refusal, err := h.neededBy(ctx, obj)
+	switch {
+	case err != nil && !meta.IsNoMatchError(err):
+		return admission.Errored(http.StatusInternalServerError, err)
+	case refusal != "":
+		return admission.Denied(refusal)
+	}
+	return admission.Allowed("")
+}
+
+// neededBy says why a control plane is not to be deleted: a Cluster that stays has it and has Machines. One that is paused may be moved.
+func (h *ControlPlanes) neededBy(ctx context.Context, obj *rkev1.RKEControlPlane) (string, error) {
+	clusters := &clusterv1.ClusterList{}
+	if err := h.Reader.List(ctx, clusters, client.InNamespace(obj.Namespace)); err != nil {
+		return "", fmt.Errorf("reading the Clusters: %w", err)
+	}
+	needs, going := "", []string{}
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		if !obj.IsOf(cluster) || ptr.Deref(cluster.Spec.Paused, false) {
+			continue
+		}
+		if !cluster.DeletionTimestamp.IsZero() {
+			going = append(going, cluster.Name)
+			continue
+		}
+		machines := &clusterv1.MachineList{}
+		if err := h.Reader.List(ctx, machines, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
+			return "", fmt.Errorf("reading the Machines: %w", err)
+		}
+		if len(machines.Items) > 0 {
+			needs = cluster.Name
+		}
+	}
+	switch {
+	case needs == "":
+		return "", nil
+	case len(going) > 0:
+		return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines: before %s goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io %s -n %s",
+			obj.Name, needs, strings.Join(going, ", "), going[0], obj.Namespace), nil
+	}
+	return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines, and with it would go the authorities and tokens by which their servers are reached: delete the Cluster, "+
+		"if that was meant: kubectl delete clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace), nil
+}

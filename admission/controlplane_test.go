@@ -1,0 +1,74 @@
+package admission_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/drover-project/drover/admission"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// A control plane is kept for a Cluster that stays and has Machines, also when another Cluster goes that names it.
+func TestControlPlanes(t *testing.T) {
+	at := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team-a", Name: name} }
+	cluster := func(name, controlPlane string) *clusterv1.Cluster {
+		return &clusterv1.Cluster{ObjectMeta: at(name), Spec: clusterv1.ClusterSpec{
+			ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.GroupVersion.Group, Kind: "RKEControlPlane", Name: controlPlane}}}
+	}
+	going := func(c *clusterv1.Cluster) *clusterv1.Cluster {
+		c.DeletionTimestamp, c.Finalizers = new(metav1.Now()), []string{clusterv1.ClusterFinalizer}
+		return c
+	}
+	paused := cluster("one", "cp")
+	paused.Spec.Paused = new(true)
+	elsewhere := cluster("one", "cp")
+	elsewhere.Namespace = "team-b"
+	machine := &clusterv1.Machine{ObjectMeta: at("m")}
+	machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "one"}
+	for what, tt := range map[string]struct {
+		objects     []client.Object
+		annotations map[string]string
+		deleting    bool
+		says        string
+	}{
+		"its Cluster has a Machine": {objects: []client.Object{cluster("one", "cp"), machine},
+			says: "RKEControlPlane cp is that of Cluster one, which has Machines, and with it would go the authorities and tokens by which their servers are reached: " +
+				"delete the Cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io one -n team-a"},
+		"another Cluster goes that names it": {objects: []client.Object{cluster("one", "cp"), going(cluster("copy", "cp")), machine},
+			says: "RKEControlPlane cp is that of Cluster one, which has Machines: before copy goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io copy -n team-a"},
+		"its Cluster goes, too":                    {objects: []client.Object{going(cluster("one", "cp")), machine}},
+		"its Cluster has no Machine":               {objects: []client.Object{cluster("one", "cp")}},
+		"no Cluster names it":                      {objects: []client.Object{cluster("one", "another"), elsewhere, machine}},
+		"clusterctl has moved it":                  {objects: []client.Object{cluster("one", "cp"), machine}, annotations: map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""}},
+		"its Cluster is paused, as while it moves": {objects: []client.Object{paused, machine}},
+		"it is being deleted already":              {objects: []client.Object{cluster("one", "cp"), machine}, deleting: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			require.NoError(t, clusterv1.AddToScheme(scheme))
+			obj := &rkev1.RKEControlPlane{ObjectMeta: at("cp")}
+			obj.Annotations = tt.annotations
+			if tt.deleting {
+				obj.DeletionTimestamp = new(metav1.Now())
+			}
+			raw, err := json.Marshal(obj)
+			require.NoError(t, err)
+			handler := &admission.ControlPlanes{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tt.objects...).Build()}
+			answer := handler.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Delete, OldObject: runtime.RawExtension{Raw: raw}}})
+			require.Equal(t, tt.says == "", answer.Allowed)
+			require.Equal(t, tt.says, answer.Result.Message)
+		})
+	}
+	answer := (&admission.ControlPlanes{}).Handle(t.Context(), webhook.Request{})
+	require.False(t, answer.Allowed)
+	require.Contains(t, answer.Result.Message, "decoding the RKEControlPlane")
+}
