@@ -217,15 +217,19 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 	if open == known.pending {
 		return c.await(ctx, cluster, known)
 	}
+	return c.probe(ctx, known, open)
+}
+
+// probe asks whether a connection that is used still answers, and whether it may go by the kubeconfig's own address again.
+func (c *clusterCache) probe(ctx context.Context, known *remoteCluster, open *connection) time.Duration {
 	err := open.probe(ctx)
 	failures := known.probed(err, time.Now())
-	if err != nil && (apierrors.IsUnauthorized(err) || failures >= maxProbeFailures) {
+	switch {
+	case err != nil && (apierrors.IsUnauthorized(err) || failures >= maxProbeFailures):
 		return c.lost(known, open, err)
-	}
-	if err == nil && open.dialer.isBack(ctx) {
+	case err == nil && open.dialer.isBack(ctx):
 		open.hangUp()
-	}
-	if failures > 0 && failures < notAnswering {
+	case failures > 0 && failures < notAnswering:
 		return nextLook
 	}
 	return probeInterval
