@@ -65,17 +65,20 @@ func (g *guard) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visitor{address: endpoint.AddressOf(r.RemoteAddr)}
 		room := g.strangers
-		if namespace, name, ok := secretOf(r.URL); ok {
+		namespace, name, isOfSecret := secretOf(r.URL)
+		if isOfSecret {
 			_, ticket := connect.CutTicket(strings.TrimPrefix(r.Header.Get("Authorization"), bearer))
 			v.ticket, v.known = connect.OpenTicket(g.ticketSecret(), namespace, name, ticket, g.now())
-			pace := g.ofAddresses
-			if v.known {
-				pace = g.ofAgents
-			}
-			if !pace.Allows(v.who(), g.now()) {
-				busy(w)
-				return
-			}
+		}
+		pace := g.ofAgents
+		if !v.known {
+			pace = g.ofAddresses
+			// How fast a stranger can write requests is bounded by how fast his connections may begin.
+			w.Header().Set("Connection", "close")
+		}
+		if isOfSecret && !pace.Allows(v.who(), g.now()) {
+			busy(w)
+			return
 		}
 		switch {
 		case v.known && r.URL.Query().Has("watch"):
@@ -105,6 +108,7 @@ var errBusy = &refusal{http.StatusTooManyRequests, "too many requests are under 
 
 // busy answers who has as many requests under way as he may.
 func busy(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
 	w.Header().Set("Retry-After", retryBusy)
 	http.Error(w, errBusy.text, errBusy.code)
 }

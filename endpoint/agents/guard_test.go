@@ -2,6 +2,7 @@ package agents_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -182,6 +183,33 @@ func TestGuard_pace(t *testing.T) {
 	require.InDelta(t, all-count[http.StatusOK], counted(t, "requests of agents in a second")-before, 0)
 	code, _ := c.answer(by, "/api/v1/namespaces/a/secrets/two-machine-plan", known("two"))
 	require.Equal(t, http.StatusOK, code)
+}
+
+// Who has no ticket gets one answer by a connection, and so does who is not heard: how fast those may begin is bounded, how fast he writes requests is not.
+func TestGuard_oneRequest(t *testing.T) {
+	c := newCrowded(t)
+	by := c.from("127.0.0.1")
+	ends := func(path, token string) (int, bool) {
+		resp, err := c.ask(t.Context(), by, http.MethodGet, path, token, nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		return resp.StatusCode, resp.Close
+	}
+	for _, path := range []string{"/cacerts", "/nothing", one} {
+		_, ended := ends(path, "junk")
+		require.True(t, ended, path)
+	}
+	code, ended := ends(one, known("one"))
+	for range 1000 {
+		if code != http.StatusOK {
+			break
+		}
+		require.False(t, ended)
+		code, ended = ends(one, known("one"))
+	}
+	require.Equal(t, http.StatusTooManyRequests, code)
+	require.True(t, ended)
 }
 
 // late is the answer to a request whose place was taken before anything was written, and whose time to write is not over yet.
