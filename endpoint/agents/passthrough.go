@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,6 +26,8 @@ import (
 const (
 	// maxUpdate is a Secret of 1 MiB as JSON, whose data is base64.
 	maxUpdate = 2 << 20
+	// maxRefusal is far more than an API server says when it refuses something.
+	maxRefusal = 64 << 10
 	// watchLife is longer than any watch: an API server ends those that name no time after 60 minutes at most.
 	watchLife = 65 * time.Minute
 	// requestTime is for all that is no watch.
@@ -123,6 +127,17 @@ func unanswered(w http.ResponseWriter, r *http.Request, err error) {
 // learn takes the API server's word for who is good. Nobody else knows of a token before the API server is asked.
 func (g *guard) learn(answer *http.Response) error {
 	ctx := answer.Request.Context()
+	if answer.StatusCode >= http.StatusBadRequest { // what says why has to be here before the request is given up; see refusing
+		text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
+		if err != nil {
+			return fmt.Errorf("reading why the API server refuses: %w", err)
+		}
+		answer.Body, answer.ContentLength = struct {
+			io.Reader
+			io.Closer
+		}{bytes.NewReader(text), answer.Body}, int64(len(text))
+		answer.Header.Set("Content-Length", strconv.Itoa(len(text)))
+	}
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		g.throttle.charge(visitorOf(ctx))
