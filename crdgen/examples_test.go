@@ -7,16 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/driver"
@@ -26,8 +23,6 @@ import (
 // TestExamples_of_third_parties: the manifests that docs/drivers.md tells users to apply fit what the API has, strictly, and their
 // credential has every key that the driver needs. The checksum that a user must fill in is refused as it is, with what to do.
 func TestExamples_of_third_parties(t *testing.T) {
-	client, err := dynamic.NewForConfig(testkit.Config(t))
-	require.NoError(t, err)
 	text := func(name, env string) crdgen.Flag {
 		return crdgen.Flag{Name: name, EnvVar: env, Type: crdgen.String}
 	}
@@ -63,51 +58,54 @@ func TestExamples_of_third_parties(t *testing.T) {
 			config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
 			require.NoError(t, err)
 			testkit.ApplyCRDs(t, config, template, machine)
-			require.Len(t, applyExample(t, client, filepath.Join(name, "cluster.yaml"), name, fields), 6)
+			require.Len(t, applyExample(t, filepath.Join(name, "cluster.yaml"), name, fields), 6)
 		})
 	}
 }
 
-// The example that needs no NodeDriver, and the one that rolls its machines.
-func TestExamples_digitalocean(t *testing.T) {
-	client, fields := installDrivers(t, "digitalocean"), builtinFields(t)["digitalocean"]
-	require.Len(t, applyExample(t, client, "digitalocean.yaml", "digitalocean", fields), 6)
-	require.Equal(t, []string{"DigitaloceanMachineTemplate", "MachineDeployment"}, applyExample(t, client, "rolling.yaml", "digitalocean", fields))
+// The examples that need no NodeDriver of a user's: servers, their rolling, a cluster of k3s on them, and one on hosts.
+func TestExamples_builtin(t *testing.T) {
+	installDrivers(t, "digitalocean", "generic")
+	for file, kinds := range map[string]string{
+		"digitalocean.yaml": "Secret Secret RKECluster Cluster DigitaloceanMachineTemplate MachineDeployment",
+		"rolling.yaml":      "DigitaloceanMachineTemplate MachineDeployment",
+		"k3s.yaml":          "Secret Cluster RKECluster RKEControlPlane RKEBootstrapTemplate DigitaloceanMachineTemplate MachineDeployment MachineDeployment",
+		"hosts.yaml": "Secret Cluster RKECluster RKEControlPlane RKEBootstrapTemplate GenericMachineTemplate MachineDeployment " +
+			"GenericMachine RKEBootstrap Machine",
+	} {
+		t.Run(file, func(t *testing.T) {
+			name := "digitalocean"
+			if file == "hosts.yaml" {
+				name = "generic"
+			}
+			require.Equal(t, strings.Fields(kinds), applyExample(t, file, name, builtinFields(t)[name]))
+		})
+	}
 }
 
-// applyExample returns the kinds of what an example for a driver has.
-func applyExample(t *testing.T, client dynamic.Interface, file, name string, fields []crdgen.Field) (kinds []string) {
+// applyExample has the server take all of an example for a driver, strictly, and returns the kinds.
+func applyExample(t *testing.T, file, name string, fields []crdgen.Field) (kinds []string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "examples", filepath.Clean(file)))
 	require.NoError(t, err)
+	c, namespace := client.WithFieldValidation(testkit.Client(t, runtime.NewScheme()), metav1.FieldValidationStrict), testkit.Namespace(t)
 	for document := range strings.SplitSeq(string(content), "\n---\n") {
 		u := &unstructured.Unstructured{}
-		require.NoError(t, yaml.Unmarshal([]byte(document), &u.Object))
+		require.NoError(t, yaml.UnmarshalStrict([]byte(document), &u.Object))
 		kinds = append(kinds, u.GetKind())
-		switch u.GetKind() {
-		case "Secret":
-			var secret corev1.Secret
-			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &secret))
-			if secret.Name == name {
-				data := map[string][]byte{}
-				for key, value := range secret.StringData {
-					data[key] = []byte(value)
-				}
-				env, err := credential.Env(name, fields, data)
-				require.NoError(t, err)
-				require.NotEmpty(t, env)
-			}
-		case "Cluster":
-			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &clusterv1.Cluster{}))
-		case "MachineDeployment":
-			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &clusterv1.MachineDeployment{}))
-		case "RKECluster":
-			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &rkev1.RKECluster{}))
-		default:
-			resource := schema.GroupVersionResource{Group: crdgen.MachineGroup, Version: "v1", Resource: name + "machinetemplates"}
-			_, err := client.Resource(resource).Namespace(testkit.Namespace(t)).Create(t.Context(), u, metav1.CreateOptions{FieldValidation: "Strict"})
+		if kind, _, _ := unstructured.NestedString(u.Object, "type"); kind == "provisioning.cattle.io/cloud-credential" {
+			values, _, err := unstructured.NestedStringMap(u.Object, "stringData")
 			require.NoError(t, err)
+			data := map[string][]byte{}
+			for key, value := range values {
+				data[key] = []byte(value)
+			}
+			env, err := credential.Env(name, fields, data)
+			require.NoError(t, err)
+			require.Positive(t, len(env)+len(credential.Files(name, fields, data)))
 		}
+		u.SetNamespace(namespace)
+		require.NoError(t, c.Create(t.Context(), u))
 	}
 	return kinds
 }

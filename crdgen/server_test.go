@@ -2,6 +2,7 @@ package crdgen_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,11 +16,20 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	crds, err := capi.CRDs()
+	own, ownErr := charts.CRDs()
+	if err = errors.Join(err, ownErr); err != nil {
+		panic(err)
+	}
+	testkit.Main(m, testkit.WithCRDs(append(crds, own...)...))
+}
 
 var crdResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 

@@ -96,6 +96,19 @@ func TestClusters(t *testing.T) {
 	}
 }
 
+// TestClusters_hosts: what is shown of hosts is what the example has, which an API server takes.
+func TestClusters_hosts(t *testing.T) {
+	content, err := os.ReadFile("clusters.md")
+	require.NoError(t, err)
+	example, err := os.ReadFile(filepath.Join("..", "examples", "hosts.yaml"))
+	require.NoError(t, err)
+	_, shown, _ := strings.Cut(string(content), "\n## Hosts that you have already\n")
+	_, shown, _ = strings.Cut(shown, "\n```yaml\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	require.Contains(t, shown, "kind: GenericMachineTemplate\n")
+	require.Contains(t, string(example), shown)
+}
+
 // declared tells whether a folder's tests have a function of that name.
 func declared(t *testing.T, dir, name string) bool {
 	t.Helper()
