@@ -76,7 +76,7 @@ func manifests(folder string) (map[string]string, error) {
 }
 
 // apply makes a file's objects those that are there of it. They are a set of kubectl's, whose parent is a Secret; an object of ours keeps the set
-// from being empty, which kubectl refuses.
+// from being empty, which kubectl refuses. What kubectl caches goes into the data directory, for a service of systemd has no HOME.
 func (m *machine) apply(ctx context.Context, name, content string) error {
 	set := "manifest-" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -85,7 +85,7 @@ func (m *machine) apply(ctx context.Context, name, content string) error {
 		return '-'
 	}, strings.ToLower(strings.TrimSuffix(name, path.Ext(name))))
 	cmd := exec.CommandContext(ctx, process.Self, "kubectl", "--kubeconfig", m.Kubeconfig, "--namespace", "default", "apply", "--server-side", "--force-conflicts",
-		"--prune", "--applyset=secrets/"+set, "--filename", "-")
+		"--prune", "--applyset=secrets/"+set, "--filename", "-", "--cache-dir", filepath.Join(m.DataDir, "server", "cache"))
 	cmd.Env = append(cmd.Environ(), "KUBECTL_APPLYSET=true")
 	cmd.Stdin = strings.NewReader(content + "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + set + "}\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
