@@ -28,6 +28,7 @@ func newHost(t *testing.T) *host {
 	for name, content := range map[string]string{
 		"drover/claim":                                  "uid-1\n",
 		"drover/userdata/uid-1/script":                  "DROVER_TOKEN='drover/team/one/SECRET'\n",
+		"proc/mounts":                                   "",
 		"etc/drover/agent.yaml":                         `{"folder":"/var/lib/agent"}`,
 		"etc/systemd/system/drover-agent.service":       "[Unit]\n",
 		"var/lib/agent/rancher2_connection_info.json":   `{"namespace":"team","secretName":"one"}`,

@@ -24,15 +24,28 @@ is_path() {
 	return 1
 }
 
+# without_mounts FOLDER OWN... fails when something is mounted below a folder, for its files would be removed; but not for what begins with OWN there, nor
+# for what is in memory, as the kubelet's Secrets are.
+without_mounts() {
+	[ -d "$DROVER_ROOT$1" ] || return 0
+	folder=$(cd "$DROVER_ROOT$1" && pwd -P) # as it is in the table of mounts
+	shift
+	while read -r _ at type _; do
+		[ "$type" != tmpfs ] || continue
+		for own; do
+			case $at in "$folder/$own"*) continue 2 ;; esac
+		done
+		case $at in "$folder"/*) fail 1 "$at is mounted below $folder, which is to be removed: unmount it" ;; esac
+	done <"$DROVER_ROOT/proc/mounts"
+}
+
 # take_away FOLDER NAME... removes what is named in a folder, and the folder if nothing else is in it.
 take_away() {
+	[ -d "$DROVER_ROOT$1" ] || return 0
+	without_mounts "$1"
 	folder=$DROVER_ROOT$1
 	shift
-	[ -d "$folder" ] || return 0
-	if grep -q " $folder/" "$DROVER_ROOT/proc/mounts" 2>/dev/null; then
-		fail 1 "something is still mounted below $folder: unmount it"
-	fi
-	for name; do rm -rf "${folder:?}/$name"; done
+	for name; do rm -rf "${folder:?}/$name" || fail 1 "$folder/$name could not be removed"; done
 	rmdir "$folder" 2>/dev/null || say "$folder has files that are not ours, and stays"
 }
 
@@ -53,13 +66,33 @@ followed() {
 	fi
 }
 
-# uninstall DISTRIBUTION VARIABLE; the variable is how its scripts learn where its data is.
-uninstall() {
+# find_data DISTRIBUTION
+find_data() {
 	config=$DROVER_ROOT/etc/rancher/$1/config.yaml.d/50-rancher.yaml
 	data=
 	[ ! -e "$config" ] || data=$(sed -n 's/^ *"data-dir": *"\([^"\\]*\)".*/\1/p' "$config")
 	data=${data:-/var/lib/rancher/$1}
 	is_path "$data" || fail 3 "the data directory $data of $1 is none that can be removed"
+}
+
+# No folder that k3s-uninstall.sh, rke2-uninstall.sh or this removes has a mount of somebody else's: they remove what is in it, too. What the kubelet and
+# containerd mount is known: k3s-killall.sh and rke2-killall.sh unmount all in /run/k3s and what begins with /var/lib/kubelet/pods, k3s' also
+# /var/lib/kubelet/plugins; some of containerd's snapshotters mount below the data directory.
+find_mounts() {
+	for distribution in k3s rke2; do
+		find_data "$distribution"
+		without_mounts "$data" agent/containerd/
+	done
+	without_mounts /var/lib/kubelet pods plugins
+	for removed in /etc/rancher/k3s /etc/rancher/rke2 /etc/rancher/node /etc/cni /opt/cni/bin /run/flannel /var/lib/cni /var/lib/rancher/capr \
+		/var/log/calico /var/log/containers /var/log/pods; do
+		without_mounts "$removed"
+	done
+}
+
+# uninstall DISTRIBUTION VARIABLE; the variable is how its scripts learn where its data is.
+uninstall() {
+	find_data "$1"
 	for script in "/usr/local/bin/$1-uninstall.sh" "/usr/local/bin/$1-agent-uninstall.sh" "/usr/bin/$1-uninstall.sh" "/opt/$1/bin/$1-uninstall.sh"; do
 		[ -x "$DROVER_ROOT$script" ] || continue
 		say "running $script"
@@ -104,13 +137,17 @@ clean() {
 	if [ -n "$follows" ] && [ "$follows" != "$brought" ]; then
 		fail 3 "the agent on this host follows the plan Secret $follows, and ${brought:-none} was this machine's: it belongs to another machine"
 	fi
+	had_plan=
+	[ ! -e "$DROVER_ROOT$agent/journal.json" ] && [ ! -e "$DROVER_ROOT$agent/journal.json.unreadable" ] || had_plan=yes
+	[ -z "$agent" ] || without_mounts "$agent"
+	[ -z "$had_plan" ] || find_mounts
 	# From here on nothing starts again by itself.
 	if [ -e "$units/drover-install.service" ]; then
 		systemctl disable --quiet --now drover-install || fail 1 "the installation of the agent could not be ended"
 		rm -f "$units/drover-install.service"
 	fi
 	[ "$part" = by-plan ] || [ ! -e "$unit" ] || systemctl disable --quiet --now drover-agent || fail 1 "the agent could not be stopped"
-	if [ -e "$DROVER_ROOT$agent/journal.json" ] || [ -e "$DROVER_ROOT$agent/journal.json.unreadable" ]; then # it has had a plan
+	if [ -n "$had_plan" ]; then
 		uninstall k3s K3S_DATA_DIR
 		uninstall rke2 RKE2_DATA_DIR
 		take_away /etc/rancher/agent registries.yaml

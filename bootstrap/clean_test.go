@@ -87,6 +87,17 @@ func (s *server) cleaning() bootstrap.Clean {
 	return bootstrap.NewClean("uid-1", filepath.Join(s.root, "claim/userdata"))
 }
 
+// mount lists mounts in the host's table.
+func (s *server) mount(folders ...string) {
+	s.Helper()
+	table := ""
+	for _, folder := range folders {
+		require.NoError(s, os.MkdirAll(filepath.Join(s.root, folder), 0o755))
+		table += "disk " + s.root + folder + " ext4 rw 0 0\n"
+	}
+	s.write("proc/mounts", table, 0o600)
+}
+
 // clean runs the script as the Job does.
 func (s *server) clean() (string, int) {
 	s.Helper()
@@ -149,6 +160,8 @@ func TestCleanScript_cleans(t *testing.T) {
 	s.write("srv/k3s/photos/cat", "", 0o600)
 	s.write("var/lib/rancher/capr/x", "", 0o600)
 	s.write("etc/hosts", "", 0o600)
+	s.mount("/srv/k3s", "/srv/k3s2/disk", "/etc/rancher/mine", "/run/k3s/containerd/shm", "/var/lib/kubelet/pods/1/volumes/x", "/var/lib/kubelet/plugins/x")
+	s.write("proc/mounts", s.read("proc/mounts")+"tmpfs "+s.root+"/srv/k3s/agent/kubelet/pods/1/volumes/x tmpfs rw 0 0\n", 0o600)
 	out, code := s.clean()
 	require.Zero(t, code, out)
 	require.Contains(t, out, "drover: the host is clean\n")
@@ -207,11 +220,19 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 		"a data directory that cannot be": {func(s *server) {
 			s.write("etc/rancher/k3s/config.yaml.d/50-rancher.yaml", strings.ReplaceAll(ownData, "/srv/k3s", "/srv/../etc"), 0o600)
 		}, 3, "the data directory /srv/../etc of k3s is none"},
-		"a mount that is left": {func(s *server) {
-			s.write("proc/mounts", "nas:/x "+s.root+"/var/lib/rancher/k3s/agent/pods/1 nfs rw 0 0\n", 0o600)
-		}, 1, "something is still mounted below"},
-		"an uninstaller that fails": {func(s *server) { s.write("usr/local/bin/k3s-uninstall.sh", "#!/bin/sh\nexit 7\n", 0o755) }, 1, "k3s-uninstall.sh ended with exit code 7"},
-		"no root":                   {func(s *server) { s.program("id", "echo 1000") }, 124, ""},
+		"a mount below the data directory": {func(s *server) { s.mount("/var/lib/rancher/k3s/storage/pv") }, 1,
+			"/var/lib/rancher/k3s/storage/pv is mounted below "},
+		"a mount below a data directory that is a link": {func(s *server) {
+			require.NoError(s, os.Rename(filepath.Join(s.root, "var/lib/rancher"), filepath.Join(s.root, "mnt")))
+			require.NoError(s, os.Symlink(filepath.Join(s.root, "mnt"), filepath.Join(s.root, "var/lib/rancher")))
+			s.mount("/mnt/k3s/storage/pv")
+		}, 1, "/mnt/k3s/storage/pv is mounted below "},
+		"a mount in place of containerd's folder": {func(s *server) { s.mount("/var/lib/rancher/k3s/agent/containerd") }, 1, "/containerd is mounted below "},
+		"a mount that is not the kubelet's":       {func(s *server) { s.mount("/var/lib/kubelet/mine") }, 1, "/var/lib/kubelet/mine is mounted below "},
+		"a mount among what uninstallers remove":  {func(s *server) { s.mount("/var/log/pods/mine") }, 1, "/var/log/pods/mine is mounted below "},
+		"a mount below the agent's folder":        {func(s *server) { s.mount("/var/lib/drover-agent/work/x") }, 1, "/work/x is mounted below "},
+		"an uninstaller that fails":               {func(s *server) { s.write("usr/local/bin/k3s-uninstall.sh", "#!/bin/sh\nexit 7\n", 0o755) }, 1, "k3s-uninstall.sh ended with exit code 7"},
+		"no root":                                 {func(s *server) { s.program("id", "echo 1000") }, 124, ""},
 	} {
 		for way, clean := range map[string]func(*server) (string, int){"over SSH": (*server).clean, "by plan": (*server).byPlan} {
 			t.Run(what+" "+way, func(t *testing.T) {
@@ -225,6 +246,7 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 					require.FileExists(t, filepath.Join(s.root, name))
 				}
 				require.NoFileExists(t, filepath.Join(s.root, "etc/systemd/system/drover-clean.service"))
+				require.NoFileExists(t, filepath.Join(s.root, "uninstalled"))
 			})
 		}
 	}

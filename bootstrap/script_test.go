@@ -107,6 +107,7 @@ func newServer(t *testing.T) *server {
 	s.install.Env = s.install.Env[1:]
 	s.install.Sums = map[string]string{"amd64": sumOf(s.agent), "arm64": sumOf(s.agent)}
 	s.write("proc/uptime", "100.00 90.00\n", 0o600)
+	s.write("proc/mounts", "", 0o600)
 	s.program("systemctl", `echo "$*" >>"$DROVER_ROOT/systemctl"
 case "$*" in *is-active*) [ -e "$DROVER_ROOT/active" ] ;; *restart*) touch "$DROVER_ROOT/active" ;; esac`)
 	s.program("id", "echo 0")
