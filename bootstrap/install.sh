@@ -4,7 +4,7 @@
 
 say() {
 	echo "drover: $*"
-	if [ -w /dev/console ]; then echo "drover: $*" >/dev/console 2>/dev/null || :; fi
+	[ ! -w /dev/console ] || echo "drover: $*" >/dev/console 2>/dev/null || :
 }
 
 fail() {
@@ -22,15 +22,15 @@ uptime() {
 get() {
 	url=$1 file=$2 by=$3
 	if command -v curl >/dev/null; then
-		set -- curl --fail --silent --show-error --proto =https --connect-timeout 20 --speed-limit 100 --speed-time 60 --output "$file"
-		none=--insecure ca=--cacert
+		set -- curl -fsS --proto =https --connect-timeout 20 --speed-limit 100 --speed-time 60 -o "$file"
+		none=-k ca=--cacert
 	elif command -v wget >/dev/null; then
-		# It knows these names only.
+		# These names only.
 		export https_proxy="${https_proxy:-${HTTPS_PROXY:-}}" no_proxy="${no_proxy:-${NO_PROXY:-}}"
-		set -- wget --no-verbose --https-only --timeout=60 --tries=1 --output-document="$file"
+		set -- wget -nv --https-only --timeout=60 --tries=1 -O "$file"
 		none=--no-check-certificate ca=--ca-certificate
 	else
-		echo "this server has neither curl nor wget: install one by its cloud-init or in its image"
+		echo "this server has neither curl nor wget"
 		return 1
 	fi
 	case $by in
@@ -43,7 +43,7 @@ get() {
 
 matches() { echo "$2  $1" | sha256sum -c >/dev/null 2>&1; }
 
-# is_renewed: the manager was upgraded since. Whom TRUST verifies may give this server plans, and so an agent.
+# is_renewed: the manager was upgraded since. Whom TRUST verifies gives it plans, too.
 is_renewed() {
 	[ "$4" != none ] && get "$1.sha256" "$2.sum" "$4" >/dev/null 2>&1 && matches "$2" "$(cat "$2.sum")" && rm "$2.sum"
 }
@@ -52,7 +52,7 @@ is_renewed() {
 verified() {
 	pause=2 told=
 	until why=$(get "$1" "$2" "$4" 2>&1) && { matches "$2" "$3" || is_renewed "$@"; }; do
-		why=${why:-"what came has not the SHA-256 $3: is this the right manager, and nobody between?"}
+		why=${why:-"what came has not the SHA-256 $3: is this the right manager?"}
 		[ "$(uptime)" -lt "$deadline" ] || fail "giving up: $1: $why"
 		[ "$why" = "$told" ] || say "waiting for $1: $why"
 		told=$why
@@ -106,7 +106,14 @@ main() {
 	folder=${folder:-$DROVER_FOLDER}
 	env=${DROVER_ENV-$(cat "$etc/agent.env" 2>/dev/null || :)}
 	known=$folder/rancher2_connection_info.json
-	[ -e "$known" ] || [ -n "${DROVER_TOKEN:-}" ] || fail "set DROVER_TOKEN to this machine's token"
+	of=${DROVER_TOKEN-} # drover/, its plan Secret, /...
+	if [ ! -e "$known" ]; then
+		[ -n "$of" ] || fail "set DROVER_TOKEN to this machine's token"
+	elif [ -n "$of" ]; then
+		of=${of#*/} of=${of%/*}
+		grep -q "\"namespace\":\"${of%/*}\",\"secretName\":\"${of#*/}\"" "$known" ||
+			fail "another machine's agent is here: clean this server as docs/drivers.md tells"
+	fi
 
 	bin=$DROVER_ROOT/usr/local/bin
 	if ! mkdir -p "$bin" 2>/dev/null || [ ! -w "$bin" ]; then
@@ -131,18 +138,19 @@ main() {
 		put "$trust" "$(cat "$trust.got")"
 		rm "$trust.got"
 	fi
-	if ! matches "$bin/drover-agent" "$sum"; then
-		verified "$DROVER_SERVER/assets/drover-agent-linux-$arch" "$bin/drover-agent.new" "$sum" "$trust"
-		chmod 755 "$bin/drover-agent.new"
-		mv "$bin/drover-agent.new" "$bin/drover-agent"
-		! command -v restorecon >/dev/null || restorecon "$bin/drover-agent"
+	agent=$bin/drover-agent
+	if ! matches "$agent" "$sum"; then
+		verified "$DROVER_SERVER/assets/drover-agent-linux-$arch" "$agent.new" "$sum" "$trust"
+		chmod 755 "$agent.new"
+		mv "$agent.new" "$agent"
+		! command -v restorecon >/dev/null || restorecon "$agent"
 		changed=yes
 	fi
-	# A registered agent deleted its token; another would only have it restarted.
+	# A registered agent deleted its token.
 	[ -e "$known" ] || put "$etc/token" "$DROVER_TOKEN"
 	put "$etc/agent.yaml" "$DROVER_CONFIG,\"folder\":\"$folder\"}"
 	put "$etc/agent.env" "$env"
-	unit drover-agent "Drover's agent" "ExecStart=$bin/drover-agent --config $etc/agent.yaml
+	unit drover-agent "Drover's agent" "ExecStart=$agent --config $etc/agent.yaml
 EnvironmentFile=$etc/agent.env
 Restart=always
 RestartSec=5"

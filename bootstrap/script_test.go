@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/testkit/golden"
 )
@@ -237,7 +239,7 @@ func TestScript_again(t *testing.T) {
 	s.install.Folder = filepath.Join(s.root, "agent")
 	out, err := s.run()
 	require.NoError(t, err, out)
-	s.write("agent/rancher2_connection_info.json", "{}", 0o600)
+	registered(s, "team-a", "one")
 	require.NoError(t, os.Remove(filepath.Join(s.root, "etc/drover/token")))
 	before := s.read("etc/drover/agent.yaml") + s.read("etc/drover/agent.env") + s.read("etc/drover/ca.crt")
 	for restarts, change := range []func(*bootstrap.Install){
@@ -252,6 +254,30 @@ func TestScript_again(t *testing.T) {
 		require.Equal(t, before, s.read("etc/drover/agent.yaml")+s.read("etc/drover/agent.env")+s.read("etc/drover/ca.crt"))
 		require.NoFileExists(t, filepath.Join(s.root, "etc/drover/token"))
 		require.Equal(t, restarts+2, strings.Count(s.read("systemctl"), "restart drover-agent"))
+	}
+}
+
+// registered is what an agent leaves that has a plan Secret.
+func registered(s *server, namespace, name string) {
+	s.Helper()
+	answer, err := json.Marshal(connect.Answer{KubeConfig: `a: "namespace"`, Namespace: namespace, SecretName: name, Ticket: "x"})
+	require.NoError(s, err)
+	s.write("agent/rancher2_connection_info.json", string(answer), 0o600)
+}
+
+// An agent of another machine's would never take up this one's plans: it stays as it is, and the script says so.
+func TestScript_anothersAgent(t *testing.T) {
+	for name, follows := range map[string][]string{"another machine's": {"team-a", "two"}, "another namespace's": {"team-b", "one"}, "one whose name is longer": {"team-a", "one-1"}} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.install.Folder = filepath.Join(s.root, "agent")
+			registered(s, follows[0], follows[1])
+			out, err := s.run()
+			require.Error(t, err)
+			require.Equal(t, "drover: another machine's agent is here: clean this server as docs/drivers.md tells\n", out)
+			require.NoFileExists(t, filepath.Join(s.root, "systemctl"))
+			require.NoDirExists(t, filepath.Join(s.root, "etc"))
+		})
 	}
 }
 
