@@ -151,6 +151,7 @@ type failure struct {
 
 // Advice that comes up again and again.
 const (
+	nextClean    = "A host whose machine is no more, or was given up, is cleaned by hand, as docs/drivers.md tells, before another machine takes it"
 	nextLogs     = "Read the whole log: drover logs {name} -n {ns}"
 	nextWatch    = "Watch what the driver says: drover logs {name} -n {ns} -f"
 	nextRetry    = "When the cause is removed, start the next attempt at once: drover retry {name} -n {ns}"
@@ -306,12 +307,12 @@ var results = map[string]failure{
 	rkev1.SSHUnauthorizedReason: {"The host does not let the machine's SSH user in", []string{
 		"Authorize the key on the host that the message names, or set the user and the key that the host knows", nextLogs, nextRetry}},
 	rkev1.HostTakenReason: {"The host belongs to another machine, so nothing was run on it", []string{
-		"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself"}},
+		"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself", nextClean}},
 	rkev1.HostNotCleanedReason: {"The host keeps what the machine brought there, so the machine is kept too. Neither over SSH nor by plan, " +
 		"by the machine's agent, has it been cleaned yet", []string{
 		"Let the management cluster reach the host over SSH with the machine's key, and mend what the message names: drover retry {name} -n {ns}",
 		"Or let the host's agent reach the manager: drover logs {name} -n {ns} --agent", nextLogs,
-		"A host that was given up is cleaned by hand, as docs/drivers.md tells, before another machine takes it"}},
+		nextClean}},
 	rkev1.SSHKeyMissingReason:        {"There is no SSH key for the server, and this driver needs one", []string{"Give the driver's option for the SSH key in {where}"}},
 	rkev1.CacheIncompleteReason:      {"The cached driver binary is not whole", []string{"Have the driver read again by changing spec.version of the NodeDriver {driver}", nextDriver}},
 	rkev1.NamespaceTerminatingReason: {"", []string{nextCloud, NextAbandon}},

@@ -178,7 +178,8 @@ func TestMachine_On(t *testing.T) {
 		"the cloud's answer comes before the reason": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, rkev1.PreCreateCheckFailedReason), []string{
 			"Put a valid credential into Secret do-token, which is used from the next attempt on (values are base64): kubectl -n shop edit secret do-token", retry, logs}},
 		"the reason comes before another class": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassTransient, rkev1.HostTakenReason), []string{
-			"Remove the machine that the message names, or give this one another host in a new machine template; then it is tried again by itself", logs, retry}},
+			"Remove the machine that the message names, or give this one another host in a new machine template; then it is tried again by itself",
+			"A host whose machine is no more, or was given up, is cleaned by hand, as docs/drivers.md tells, before another machine takes it", logs, retry}},
 		"a credential in the spec": {bare, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, ""), []string{
 			"The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in the machine itself", retry, logs}},
 		"a host": {generic, rkev1.CreateJobCondition, "False", rkev1.AttemptsExhaustedReason, failed(rkev1.ClassInvalid, rkev1.CreateFailedReason), []string{

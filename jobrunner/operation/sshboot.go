@@ -145,7 +145,7 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	}
 	name, cluster, _ := strings.Cut(rest, "\n")
 	return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "the host %s is taken by machine %q of Cluster %q (UID %q): remove that machine, or give this one another host. "+
-		"If there is no such machine any more, delete the file %s on the host", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, s.claimFile())
+		"If there is no such machine any more, clean the host by hand, as docs/drivers.md tells; the file %s goes last", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, s.claimFile())
 }
 
 // cleanHost takes off the host what was brought there for this machine, and lets another one have it. One that cannot be cleaned keeps its machine:

@@ -113,7 +113,7 @@ func TestBootstrapOverSSH_hostTaken(t *testing.T) {
 		require.Equal(t, operation.ExitFailed, code, second.output.String())
 		require.Equal(t, []string{"HostTaken", rkev1.ClassTransient}, []string{result.Reason, result.Class})
 		require.Contains(t, result.Message, "the host "+server.Host+" is taken by machine \"team/"+first.Name+"\" of Cluster \"c1\" (UID \""+first.UID+"\")")
-		require.Contains(t, result.Message, "delete the file "+claim)
+		require.Contains(t, result.Message, "clean the host by hand, as docs/drivers.md tells; the file "+claim+" goes last")
 		requireFile(t, "first\n", filepath.Join(dir, "ran"))
 	}
 	taken()
