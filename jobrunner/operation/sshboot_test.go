@@ -148,7 +148,7 @@ func TestBootstrapOverSSH_hostOfUnknownDriverTaken(t *testing.T) {
 func TestHostIsCleaned(t *testing.T) {
 	t.Parallel()
 	j, server, dir := existing(t, "#!/bin/sh\nDROVER_TOKEN='drover/team/plan/MARKER-token'\n"+
-		"mkdir -p $STORY/etc/drover $STORY/var/lib/agent\necho '{\"folder\":\"/var/lib/agent\"}' >$STORY/etc/drover/agent.yaml\n"+
+		"mkdir -p $STORY/etc/drover $STORY/var/lib/agent $STORY/proc\n: >$STORY/proc/mounts\necho '{\"folder\":\"/var/lib/agent\"}' >$STORY/etc/drover/agent.yaml\n"+
 		"echo '{\"namespace\":\"team\",\"secretName\":\"plan\"}' >$STORY/var/lib/agent/rancher2_connection_info.json\n")
 	j.mustCreate()
 	connection, claim := filepath.Join(dir, "var/lib/agent/rancher2_connection_info.json"), filepath.Join(dir, "claim")
