@@ -52,7 +52,9 @@ set_hostname() {
 	[ -n "$1" ] || return 0
 	# sudo looks its own host up, and complains when there is none of that name.
 	if ! grep -qE "[[:space:]]$1([[:space:]]|\$)" "$2" 2>/dev/null; then
-		echo "127.0.1.1 $1" >>"$2" || echo "the host name could not be written to $2" >&2
+		own=' # of Drover$' # an earlier machine of this host's has its line no more
+		! grep -q "$own" "$2" 2>/dev/null || sed -i "/$own/d" "$2"
+		echo "127.0.1.1 $1 # of Drover" >>"$2" || echo "the host name could not be written to $2" >&2
 	fi
 	[ "$(hostname 2>/dev/null)" != "$1" ] || return 0
 	hostnamectl set-hostname "$1" 2>/dev/null || { hostname "$1" && echo "$1" >/etc/hostname; } || echo "the host name could not be set" >&2

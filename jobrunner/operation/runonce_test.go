@@ -195,12 +195,13 @@ func TestRunOnce_needs_root(t *testing.T) {
 // TestRunOnce_names the server once, in its own list of hosts and as its host name.
 func TestRunOnce_names(t *testing.T) {
 	for name, c := range map[string]struct{ before, hosts, want string }{
-		"a new one":            {"", "127.0.0.1 localhost\n", "127.0.0.1 localhost\n127.0.1.1 pool-1\n"},
+		"a new one":            {"", "127.0.0.1 localhost\n", "127.0.0.1 localhost\n127.0.1.1 pool-1 # of Drover\n"},
+		"one after another":    {"pool-0\n", "127.0.1.1 pool-0 # of Drover\n127.0.1.1 mine\n", "127.0.1.1 mine\n127.0.1.1 pool-1 # of Drover\n"},
 		"one that is listed":   {"", "127.0.1.1 pool-1\n", "127.0.1.1 pool-1\n"},
 		"listed among others":  {"", "10.0.0.1\tx pool-1 y\n", "10.0.0.1\tx pool-1 y\n"},
-		"a longer one listed":  {"", "10.0.0.1 pool-1.example.com pool-10\n", "10.0.0.1 pool-1.example.com pool-10\n127.0.1.1 pool-1\n"},
+		"a longer one listed":  {"", "10.0.0.1 pool-1.example.com pool-10\n", "10.0.0.1 pool-1.example.com pool-10\n127.0.1.1 pool-1 # of Drover\n"},
 		"one that has it":      {"pool-1\n", "127.0.1.1 pool-1\n", "127.0.1.1 pool-1\n"},
-		"one that has another": {"image\n", "127.0.1.1 image\n", "127.0.1.1 image\n127.0.1.1 pool-1\n"},
+		"one that has another": {"image\n", "127.0.1.1 image\n", "127.0.1.1 image\n127.0.1.1 pool-1 # of Drover\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

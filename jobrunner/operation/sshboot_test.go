@@ -61,7 +61,7 @@ func TestBootstrapOverSSH(t *testing.T) {
 	called, err := os.ReadFile(filepath.Join(dir, "called"))
 	require.NoError(t, err)
 	require.Contains(t, string(called), "set-hostname "+j.request.InstanceName)
-	hosts := "127.0.0.1 localhost\n127.0.1.1 " + j.request.InstanceName + "\n"
+	hosts := "127.0.0.1 localhost\n127.0.1.1 " + j.request.InstanceName + " # of Drover\n"
 	requireFile(t, hosts, j.hostsFile)
 
 	// A second attempt, even one that has lost all state, does not run it again.
