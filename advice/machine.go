@@ -26,6 +26,8 @@ type Machine struct {
 	Cloned, Deleting bool
 	// NamespaceGoing tells that its namespace is being deleted: nothing can be made in it.
 	NamespaceGoing bool
+	// HasPlan tells that the machine's agent may clean its host by plan.
+	HasPlan bool
 }
 
 // Words for advice about the machine.
@@ -125,6 +127,8 @@ func (m Machine) failure(last Attempt) failure {
 		result.says = "The driver's " + strings.TrimPrefix(how, "its ")
 	}
 	switch {
+	case last.Reason == rkev1.HostNotCleanedReason:
+		result.next = m.toClean(last, result.next)
 	case last.Class == rkev1.ClassInvalid && m.Driver == "generic":
 		class = hostInvalid
 	case last.Class == rkev1.ClassUnauthorized && m.CredentialName == "":
@@ -138,6 +142,21 @@ func (m Machine) failure(last Attempt) failure {
 	says := strings.TrimPrefix(result.says+". "+class.says, ". ")
 	return failure{says: strings.TrimSuffix(says, ". "), next: append(slices.Clone(class.next), result.next...)}
 }
+
+// toClean is what to do about a host that was not cleaned, by what the last attempt failed at and whether there is another way.
+func (m Machine) toClean(last Attempt, next []string) []string {
+	next = slices.Clone(next)
+	if strings.Contains(last.Message, notLoggedIn) {
+		next[0] = nextReachHost
+	}
+	if m.HasPlan {
+		next = slices.Insert(next, 1, nextAgent)
+	}
+	return next
+}
+
+// notLoggedIn is how a message of jobrunner/operation says that the host did not let the Job in.
+const notLoggedIn = "not cleaned: logging in: "
 
 // processEnded is how a message of jobrunner/operation/plugin says that the driver's process ended.
 var processEnded = regexp.MustCompile(`its process ended (at once|during \w+)`)
@@ -174,9 +193,14 @@ const (
 	nextOwnCredential   = "The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in {where}"
 	nextCloud           = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
 	// NextAbandon is for a server that cannot be removed.
-	NextAbandon = "Only if no server is left, or you accept that one is: drover abandon {name} -n {ns}"
-	nextDriver  = "See what the driver is waiting for: drover why driver/{driver}"
-	nextLook    = "Look at the server: drover ssh {name} -n {ns}"
+	NextAbandon   = "Only if no server is left, or you accept that one is: drover abandon {name} -n {ns}"
+	nextDriver    = "See what the driver is waiting for: drover why driver/{driver}"
+	nextLook      = "Look at the server: drover ssh {name} -n {ns}"
+	nextMendHost  = "Mend on the host what the message names, then: drover retry {name} -n {ns}"
+	nextReachHost = "Let the management cluster reach the host over SSH with the machine's key, then: drover retry {name} -n {ns}"
+	nextAgent     = "Or let the host's agent reach the manager; see what it reports: drover logs {name} -n {ns} --agent"
+	// A host that was installed anew has another host key.
+	nextAbandonHost = "If the host is gone or was installed anew, or once you have cleaned it by hand as docs/drivers.md tells: drover abandon {name} -n {ns}"
 	// NextNode is for a server whose node has not joined its cluster.
 	NextNode = "See what the server's bootstrap did: drover ssh {name} -n {ns} -- 'cloud-init status --long || journalctl -b -n 50'"
 )
@@ -308,11 +332,7 @@ var results = map[string]failure{
 		"Authorize the key on the host that the message names, or set the user and the key that the host knows", nextLogs, nextRetry}},
 	rkev1.HostTakenReason: {"The host belongs to another machine, so nothing was run on it", []string{
 		"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself", nextClean}},
-	rkev1.HostNotCleanedReason: {"The host keeps what the machine brought there, so the machine is kept too. Neither over SSH nor by plan, " +
-		"by the machine's agent, has it been cleaned yet", []string{
-		"Let the management cluster reach the host over SSH with the machine's key, and mend what the message names: drover retry {name} -n {ns}",
-		"Or let the host's agent reach the manager: drover logs {name} -n {ns} --agent", nextLogs,
-		nextClean}},
+	rkev1.HostNotCleanedReason:       {"The host keeps what the machine brought there, so the machine is kept too", []string{nextMendHost, nextLogs, nextAbandonHost}},
 	rkev1.SSHKeyMissingReason:        {"There is no SSH key for the server, and this driver needs one", []string{"Give the driver's option for the SSH key in {where}"}},
 	rkev1.CacheIncompleteReason:      {"The cached driver binary is not whole", []string{"Have the driver read again by changing spec.version of the NodeDriver {driver}", nextDriver}},
 	rkev1.NamespaceTerminatingReason: {"", []string{nextCloud, NextAbandon}},

@@ -137,6 +137,10 @@ func TestMachine_On(t *testing.T) {
 	goingForeign.Deleting, goingForeign.NamespaceGoing = true, true
 	generic := with(func(m *Machine) { m.Driver = "generic" })
 	failed := func(class, reason string) *Attempt { return &Attempt{Class: class, Reason: reason} }
+	notCleaned := func(message string) *Attempt {
+		return &Attempt{Class: rkev1.ClassTransient, Reason: rkev1.HostNotCleanedReason, Message: message, Removes: true}
+	}
+	const byHand = "If the host is gone or was installed anew, or once you have cleaned it by hand as docs/drivers.md tells: drover abandon web-1 -n shop"
 	removing := &Attempt{Class: rkev1.ClassTransient, Removes: true}
 	for name, c := range map[string]struct {
 		machine   Machine
@@ -186,6 +190,11 @@ func TestMachine_On(t *testing.T) {
 			"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again",
 			"Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n shop get digitaloceanmachinetemplates.rke-machine.cattle.io -o yaml",
 			logs, retry, "Delete the machine; if a MachineSet owns it, another is made, else make one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
+		"a host that is not reached": {with(func(m *Machine) { m.HasPlan = true }), rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: logging in: refused"), []string{
+			"Let the management cluster reach the host over SSH with the machine's key, then: drover retry web-1 -n shop",
+			"Or let the host's agent reach the manager; see what it reports: drover logs web-1 -n shop --agent", logs, byHand, retry}},
+		"a host that cannot be cleaned, without a plan": {deleting, rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: the uninstaller ended with exit code 1"), []string{
+			"Mend on the host what the message names, then: drover retry web-1 -n shop", logs, byHand, retry}},
 		"not of the attempt": {web, rkev1.CreateJobCondition, "False", rkev1.JobRefusedReason, failed(rkev1.ClassTransient, ""), []string{
 			"The message above names the policy or quota: correct it for namespace shop", "Pods of Drover meet the restricted Pod Security Standard"}},
 	} {

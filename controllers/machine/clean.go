@@ -17,13 +17,18 @@ import (
 )
 
 // cleanByPlan asks for a host that the remove Job could not clean to be cleaned by the machine's agent, and reports whether it has been. Who writes plans
-// (controllers/rkecontrolplane) is asked by an annotation, and the plan Secret answers. Nobody is asked for a machine whose Machine stays, or has no such Secret.
+// (controllers/rkecontrolplane) is asked by an annotation, and the plan Secret answers. Nobody is asked for a machine whose Machine stays, or whose namespace goes: the
+// plan Secret and the agent's access to it went with it, and none can be made.
 func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Attempt) (bool, error) {
-	if last.State != attempt.Failed || last.Verdict.Reason != rkev1.HostNotCleanedReason || s.machine == nil || s.machine.DeletionTimestamp.IsZero() || s.inFallback() {
+	if last.State != attempt.Failed || last.Verdict.Reason != rkev1.HostNotCleanedReason || s.machine == nil || s.machine.DeletionTimestamp.IsZero() {
 		return false, nil
 	}
 	ref := s.machine.Spec.Bootstrap.ConfigRef
 	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
+		return false, nil
+	}
+	if s.inFallback() {
+		s.cleaning = ". Nor can its agent clean it by plan: the plan Secret, which it follows, goes with the namespace, and no other can be made there"
 		return false, nil
 	}
 	uid := cmp.Or(s.state.TaggedUID, string(s.GetUID())) // as in the host's claim
@@ -35,9 +40,15 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: plan.SecretName(ref.Name)}
 	r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
 	secret := &corev1.Secret{}
-	if err := r.Live.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
+	err := r.Live.Get(ctx, key, secret)
+	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the plan Secret %s: %w", key.Name, err)
 	}
+	if err != nil {
+		s.cleaning = fmt.Sprintf(". Nor can its agent clean it by plan: the plan Secret %s, which it follows, is gone", key.Name)
+		return false, nil
+	}
+	s.hasPlan = true
 	if secret.Type != plan.SecretType || secret.Annotations[rkev1.CleansAnnotation] != uid {
 		return false, nil
 	}

@@ -23,12 +23,32 @@ import (
 func going(t *testing.T) *subject {
 	t.Helper()
 	s := made(t)
-	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(s.capi), s.capi))
-	s.capi.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "b"}
-	s.update(s.capi)
+	s.bootstrappedByUs()
 	s.secret("b-machine-plan", plan.SecretType, map[string]string{plan.KeyPlan: "{}", plan.KeyState: string(plan.StateSucceeded), plan.KeyAppliedChecksum: plan.Checksum([]byte("{}"))})
 	s.remove()
 	return s
+}
+
+// A namespace that is deleted takes the plan Secret and the agent's access along: the condition promises nothing that cannot be.
+func TestDelete_noPlanInANamespaceThatGoes(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.bootstrappedByUs()
+	fallback := s.fallBack()
+	fallback.notCleaned(1, rkev1.ClassTransient)
+	s.reconcile()
+	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+	require.Contains(t, c.Message, ". Nor can its agent clean it by plan: the plan Secret, which it follows, goes with the namespace")
+	require.NotContains(t, c.Message, "--agent")
+	require.Contains(t, c.Message, "then: drover retry m -n ")
+	require.Contains(t, c.Message, "cleaned it by hand as docs/drivers.md tells: drover abandon m -n ")
+	require.Empty(t, s.asked())
+}
+
+func (s *subject) bootstrappedByUs() {
+	s.Helper()
+	require.NoError(s, s.client.Get(s.Context(), client.ObjectKeyFromObject(s.capi), s.capi))
+	s.capi.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "b"}
+	s.update(s.capi)
 }
 
 // plans plays who writes plans, and the agent.
@@ -130,7 +150,7 @@ func TestDelete_nobodyCleansByPlan(t *testing.T) {
 		s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b-machine-plan"}})
 		s.reconcile()
 		s.reconcile()
-		s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
+		require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason).Message, "the plan Secret b-machine-plan, which it follows, is gone")
 	})
 	t.Run("a Secret that is no plan's", func(t *testing.T) {
 		s := going(t)

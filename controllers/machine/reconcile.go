@@ -138,8 +138,9 @@ type scope struct {
 	recalled   string
 	// namespaceGoing tells that the machine has no credential and its namespace is being deleted.
 	namespaceGoing bool
-	// cleaning says what became of the plan by which the host is to be cleaned; empty if there is nothing to say.
+	// cleaning says what became of the plan by which the host is to be cleaned; empty if there is nothing to say. hasPlan tells that its agent could get one.
 	cleaning string
+	hasPlan  bool
 	// attempt that was claimed, once it was looked at; recorded tells that its end was.
 	attempt  *attempt.Attempt
 	recorded bool
@@ -195,7 +196,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 		if s.attempt == nil || last == nil || last.Outcome != string(state.Failed) {
 			return about.On(c, nil)
 		}
-		return about.On(c, &advice.Attempt{Class: last.Class, Reason: s.attempt.Verdict.Reason, Removes: last.Operation == string(state.Remove)})
+		return about.On(c, &advice.Attempt{Class: last.Class, Reason: s.attempt.Verdict.Reason, Message: last.Message, Removes: last.Operation == string(state.Remove)})
 	}
 	return s, nil
 }

@@ -129,7 +129,7 @@ func (s *scope) advice(driver string) advice.Machine {
 	about := advice.Machine{Namespace: s.GetNamespace(), Name: s.GetName(), UID: string(s.GetUID()), Kind: s.GetKind(), Driver: driver,
 		CAPIMachine: owner, Cluster: s.GetLabels()[clusterv1.ClusterNameLabel], Instance: cmp.Or(s.status.InstanceName, s.state.InstanceName),
 		State: jobrunner.StateSecretName(s.GetName()), Job: s.status.JobName, JobNamespace: s.home.Namespace,
-		Cloned: s.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation] != "", Deleting: s.deleting(), NamespaceGoing: s.namespaceGoing || s.inFallback()}
+		Cloned: s.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation] != "", Deleting: s.deleting(), NamespaceGoing: s.namespaceGoing || s.inFallback(), HasPlan: s.hasPlan}
 	if name := s.CredentialName(); name != "" {
 		ref := credential.Parse(s.GetNamespace(), name)
 		about.CredentialNamespace, about.CredentialName, about.Credential = ref.Namespace, ref.Name, ref.Name

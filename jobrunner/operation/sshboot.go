@@ -190,7 +190,7 @@ func (s *session) cleanOverSSH(ctx context.Context) error {
 	defer func() { s.server = nil }() // it is less than the state has
 	client, err := s.tryLogin(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("logging in: %w", err)
 	}
 	defer func() { _ = client.Close() }()
 	s.log.printf("cleaning the host")

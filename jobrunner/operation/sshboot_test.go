@@ -172,7 +172,7 @@ func TestHostIsCleaned(t *testing.T) {
 	code, result = j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitFailed, code, j.output.String())
 	require.Equal(t, []string{"HostNotCleaned", rkev1.ClassTransient}, []string{result.Reason, result.Class})
-	require.Contains(t, result.Message, "the host "+server.Host+" keeps what this machine brought there, for it was not cleaned: ")
+	require.Contains(t, result.Message, "the host "+server.Host+" keeps what this machine brought there, for it was not cleaned: logging in: ", "which package advice looks for")
 	abandoned := *j
 	abandoned.request.Abandon = true
 	code, result = abandoned.run(t.Context(), state.Remove)

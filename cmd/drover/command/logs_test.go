@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -159,8 +160,8 @@ func TestAgentLogs(t *testing.T) {
 	c.apply(t, runningMachine)
 	c.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: store},
   spec: {infrastructureRef: {apiGroup: rke.cattle.io, kind: RKECluster, name: store}}}`)
-	c.apply(t, strings.NewReplacer("{dataSecretName: boot}", "{configRef: {apiGroup: rke.cattle.io, kind: RKEBootstrap, name: pool-abc}}",
-		"{name: pool-abc}", "{name: pool-abc, labels: {cluster.x-k8s.io/cluster-name: store}}").Replace(capiMachine)+
+	machine := c.apply(t, strings.NewReplacer("{dataSecretName: boot}", "{configRef: {apiGroup: rke.cattle.io, kind: RKEBootstrap, name: pool-abc}}",
+		"{name: pool-abc}", "{name: pool-abc, finalizers: [x.io/y], labels: {cluster.x-k8s.io/cluster-name: store}}").Replace(capiMachine)+
 		`status: {conditions: [{type: PlanApplied, status: Unknown, reason: RetryingPlan, message: "", lastTransitionTime: "2026-03-01T11:00:00Z"}]}`)
 	require.Contains(t, requireError(t, c.drover(t, "logs", "web-1", "--agent")), "has no plan Secret yet")
 	c.secret(t, "pool-abc-machine-plan", map[string]string{plan.KeyPlan: "{}", plan.KeyAgentPublicKey: "k",
@@ -170,6 +171,10 @@ func TestAgentLogs(t *testing.T) {
 	for _, name := range []string{"web-1", "cluster/store"} {
 		require.Contains(t, c.ok(t, "why", name), "LOG (end of instruction install on the server of Machine pool-abc)\n  no image\n")
 	}
+
+	require.NoError(t, c.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(c.namespace)))
+	require.NoError(t, c.Delete(t.Context(), machine))
+	require.Contains(t, requireError(t, c.drover(t, "logs", "web-1", "--agent")), "machine pool-abc, which is being deleted, has no plan Secret any more")
 
 	other := newCluster(t)
 	other.apply(t, runningMachine)

@@ -88,6 +88,9 @@ func (a *API) PlanData(ctx context.Context, m *clusterv1.Machine) (map[string][]
 		return nil, fmt.Errorf("machine %s is not bootstrapped by an RKEBootstrap, and so has no agent", m.Name)
 	}
 	secret, err := a.Kube.CoreV1().Secrets(m.Namespace).Get(ctx, plan.SecretName(ref.Name), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && m.DeletionTimestamp != nil {
+		return nil, fmt.Errorf("machine %s, which is being deleted, has no plan Secret any more: its agent reports nothing and is told nothing (condition DeleteJob of its infra machine says what is left to do)", m.Name)
+	}
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("machine %s has no plan Secret yet: its RKEBootstrap %s makes it (see 'kubectl -n %s describe rkebootstraps.rke.cattle.io %s')", m.Name, ref.Name, m.Namespace, ref.Name)
 	}
