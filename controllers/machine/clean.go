@@ -48,18 +48,32 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 		s.cleaning = fmt.Sprintf(". Nor can its agent clean it by plan: the plan Secret %s, which it follows, is gone", key.Name)
 		return false, nil
 	}
+	if secret.Type != plan.SecretType {
+		return false, nil
+	}
 	s.hasPlan = true
-	if secret.Type != plan.SecretType || secret.Annotations[rkev1.CleansAnnotation] != uid {
+	if secret.Annotations[rkev1.CleansAnnotation] != uid {
+		s.cleaning = ". Its agent has not been told to clean it by plan: one that never took up a plan is not"
 		return false, nil
 	}
 	if plan.State(secret.Data[plan.KeyState]) == plan.StateSucceeded && string(secret.Data[plan.KeyAppliedChecksum]) == plan.Checksum(secret.Data[plan.KeyPlan]) {
 		return true, nil
 	}
-	s.cleaning = ". Its agent was told to clean the host by plan, and has not done so yet"
-	if why := whyNotApplied(secret.Data); why != "" {
-		s.cleaning = fmt.Sprintf(". Its agent was told to clean the host by plan, which failed too: %s; drover logs %s --agent tells more", why, s.GetName())
-	}
+	s.cleaning = toldToClean(secret.Data, s.GetName())
 	return false, nil
+}
+
+// toldToClean is how far an agent has come that was told to clean its host. It changes with the plan's state only; when the agent called, others tell.
+func toldToClean(data map[string][]byte, machine string) string {
+	told := ". Its agent was told to clean the host by plan, "
+	why := whyNotApplied(data)
+	switch {
+	case why != "":
+		return told + fmt.Sprintf("which failed too: %s; drover logs %s --agent tells more", why, machine)
+	case plan.State(data[plan.KeyState]) == plan.StateInProgress:
+		return told + "and is at it"
+	}
+	return told + fmt.Sprintf("and has not taken that up; drover why %s tells when it called last", machine)
 }
 
 // whyNotApplied is why the agent's last attempt failed, in its words; empty if none did.

@@ -79,15 +79,19 @@ func TestDelete_cleanedByPlan(t *testing.T) {
 				return meta.FindStatusCondition(status.Conditions, rkev1.DeleteJobCondition).Message
 			}
 			require.Contains(t, message(), "HostNotCleaned")
-			require.NotContains(t, message(), "was told", "nobody has told the agent yet")
+			require.Contains(t, message(), "has not been told to clean it by plan", "nobody has told the agent yet")
 
 			s.plans("another", nil)
-			require.NotContains(t, message(), "has not done so yet")
+			require.Contains(t, message(), "has not been told to clean it by plan")
 			s.plans(uid, map[string]string{plan.KeyPlan: `{"probes":{}}`, plan.KeyState: string(plan.StatePending)})
-			require.Contains(t, message(), "Its agent was told to clean the host by plan, and has not done so yet")
+			require.Contains(t, message(), "Its agent was told to clean the host by plan, and has not taken that up; drover why m tells when it called last")
+			require.Contains(t, message(), "see what it reports: drover logs m -n ")
 			writes := s.wrote()
 			s.reconcile()
 			require.Equal(t, writes, s.wrote(), "nothing changed, nothing is written")
+
+			s.plans(uid, map[string]string{plan.KeyState: string(plan.StateInProgress)})
+			require.Contains(t, message(), "Its agent was told to clean the host by plan, and is at it")
 
 			checksum := plan.Checksum([]byte(`{"probes":{}}`))
 			status, err := json.Marshal(plan.AgentStatus{Checksum: checksum, Step: "instruction clean", Message: "exit status 1", Output: "SECRET"})

@@ -9,18 +9,24 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // Write writes a plan Secret's reports as text: what is wrong first, then what the instructions said. The output of instructions comes as it is,
 // and may hold what they knew; nothing of the plan is written. An error means that a report could not be read or written.
-func Write(out io.Writer, data map[string][]byte) error {
+func Write(out io.Writer, secret *corev1.Secret) error {
+	data := secret.Data
 	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	if err != nil {
 		return fmt.Errorf("reading what the agent says of itself: %w", err)
 	}
 	var text strings.Builder
-	agent(&text, data, status)
+	agent(&text, secret, status)
 	switch {
 	case status.Step != "":
 		fmt.Fprintf(&text, "\nAttempt %d failed at %s: %s\n", status.Attempt, status.Step, status.Message)
@@ -50,18 +56,26 @@ func Write(out io.Writer, data map[string][]byte) error {
 	return errors.Join(err, probesErr, outputErr)
 }
 
-func agent(text *strings.Builder, data map[string][]byte, status plan.AgentStatus) {
+func agent(text *strings.Builder, secret *corev1.Secret, status plan.AgentStatus) {
+	data := secret.Data
 	switch {
 	case len(data[plan.KeyAgentPublicKey]) == 0:
 		text.WriteString("No agent has registered for this machine yet.\n")
 	case status.Version != "":
 		fmt.Fprintf(text, "Agent %s on %s.\n", status.Version, status.Platform)
 	}
+	if seen := secret.Annotations[rkev1.AgentSeenAnnotation]; seen != "" {
+		fmt.Fprintf(text, "It called the manager last at %s; it does every %s.\n", seen, duration.HumanDuration(connect.TokenLife/2))
+	}
 	if len(data[plan.KeyPlan]) == 0 {
 		text.WriteString("It has no plan yet.\n")
 		return
 	}
-	fmt.Fprintf(text, "Its plan: %s", cmp.Or(string(data[plan.KeyState]), "pending"))
+	its := "Its plan"
+	if secret.Annotations[rkev1.CleansAnnotation] != "" {
+		its = "Its plan, which cleans the host"
+	}
+	fmt.Fprintf(text, "%s: %s", its, cmp.Or(string(data[plan.KeyState]), "pending"))
 	for _, counted := range []struct{ key, what string }{{plan.KeyFailureCount, "failed attempts"}, {plan.KeyLastApplyTime, "last attempt at"}} {
 		if value := string(data[counted.key]); value != "" && value != "0" {
 			fmt.Fprintf(text, ", %s %s", counted.what, value)

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/agentlog"
 )
 
@@ -87,18 +89,27 @@ slow
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			require.NoError(t, agentlog.Write(&out, tt.data))
+			require.NoError(t, agentlog.Write(&out, &corev1.Secret{Data: tt.data}))
 			require.Equal(t, strings.TrimPrefix(tt.want, "\n"), out.String())
 		})
 	}
+}
+
+// Of an agent that was told to clean its host it is told whether it is at that, and whether it calls at all.
+func TestWrite_cleaning(t *testing.T) {
+	secret := &corev1.Secret{Data: reports(t, plan.AgentStatus{Version: "v1", Platform: "linux/amd64"}, map[string]string{plan.KeyState: string(plan.StateInProgress)})}
+	secret.Annotations = map[string]string{rkev1.CleansAnnotation: "uid", rkev1.AgentSeenAnnotation: "2026-03-01T12:00:00Z"}
+	var out strings.Builder
+	require.NoError(t, agentlog.Write(&out, secret))
+	require.Equal(t, "Agent v1 on linux/amd64.\nIt called the manager last at 2026-03-01T12:00:00Z; it does every 3h.\nIts plan, which cleans the host: in-progress.\n", out.String())
 }
 
 // A report that cannot be read is an error, and keeps nothing else from being told.
 func TestWrite_unreadable(t *testing.T) {
 	data := reports(t, plan.AgentStatus{Version: "v1"}, map[string]string{plan.KeyProbeStatuses: "{", plan.KeyAppliedOutput: output(t, "install", "done")})
 	var out strings.Builder
-	require.ErrorContains(t, agentlog.Write(&out, data), "reading the probes")
+	require.ErrorContains(t, agentlog.Write(&out, &corev1.Secret{Data: data}), "reading the probes")
 	require.Contains(t, out.String(), "done")
 	data[plan.KeyAgentStatus] = []byte("{")
-	require.ErrorContains(t, agentlog.Write(&out, data), "reading what the agent says of itself")
+	require.ErrorContains(t, agentlog.Write(&out, &corev1.Secret{Data: data}), "reading what the agent says of itself")
 }

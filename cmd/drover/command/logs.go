@@ -83,11 +83,11 @@ func (e *env) agentLog(ctx context.Context, name string) error {
 	if target.CAPIMachine == nil {
 		return fmt.Errorf("%s has no CAPI Machine, and so no agent (see '%s why %s')", name, e.Name, name)
 	}
-	data, err := api.PlanData(ctx, target.CAPIMachine)
+	secret, err := api.PlanSecret(ctx, target.CAPIMachine)
 	if err != nil {
 		return err
 	}
-	return e.filtered(func(out io.Writer) error { return agentlog.Write(out, data) })
+	return e.filtered(func(out io.Writer) error { return agentlog.Write(out, secret) })
 }
 
 func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {

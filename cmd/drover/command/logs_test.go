@@ -172,6 +172,12 @@ func TestAgentLogs(t *testing.T) {
 		require.Contains(t, c.ok(t, "why", name), "LOG (end of instruction install on the server of Machine pool-abc)\n  no image\n")
 	}
 
+	plans := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "pool-abc-machine-plan"}}
+	annotate := func(object client.Object, name, value string) {
+		require.NoError(t, c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, name, value))))
+	}
+	annotate(plans, rkev1.CleansAnnotation, "uid")
+	require.Contains(t, c.ok(t, "logs", "web-1", "--agent"), "Its plan, which cleans the host: pending")
 	require.NoError(t, c.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(c.namespace)))
 	require.NoError(t, c.Delete(t.Context(), machine))
 	require.Contains(t, requireError(t, c.drover(t, "logs", "web-1", "--agent")), "machine pool-abc, which is being deleted, has no plan Secret any more")

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/advice"
+	"github.com/drover-project/drover/api/connect"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
@@ -248,6 +249,9 @@ func (d *decision) decideStep(step *Step) {
 	if step.Name == rkev1.CreateJobCondition {
 		d.tellAhead()
 	}
+	if d.Cleaning != nil && step.Name == rkev1.DeleteJobCondition {
+		d.tellCleaning(d.Cleaning)
+	}
 	if ofJob && !running && advice.TellsOfAttempt(step.Reason) {
 		d.tellAttempt(step.Name == rkev1.DeleteJobCondition)
 	}
@@ -264,6 +268,18 @@ func (d *decision) tellWait(creates bool) {
 		d.Verdict = append(d.Verdict, fmt.Sprintf("It may take until %s (in %s): then the Job is ended, whatever it waits for, the driver or the server.",
 			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
 	}
+}
+
+// tellCleaning tells whether an agent that was told to clean its host is at it, or silent.
+func (d *decision) tellCleaning(c *facts.Cleaning) {
+	line := "The plan by which the agent cleans the host is " + c.State
+	if c.Running != "" {
+		line += ", at " + c.Running
+	}
+	if !c.AgentSeen.IsZero() {
+		line += fmt.Sprintf(". The agent called the manager last %s ago; it does every %s", facts.Age(d.Now, c.AgentSeen), duration.HumanDuration(connect.TokenLife/2))
+	}
+	d.Verdict = append(d.Verdict, line+".")
 }
 
 // tellAttempt tells when the attempt ended that a condition tells of, and when the next one starts.

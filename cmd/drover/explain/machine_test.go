@@ -161,6 +161,15 @@ func removeDecisions() map[string]decision {
 > Look in the cloud for a server called web-1, and remove it there by hand if it is this machine's
 > Only if no server is left, or you accept that one is: drover abandon web-1 -n shop
 `},
+		"a host that its agent cleans": {changed(deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason, "attempt 1 failed", 3)), func(s *facts.Snapshot) {
+			s.Cleaning = &facts.Cleaning{State: "in-progress", Running: "instruction clean since 2026-03-01T11:59:00Z", AgentSeen: s.Now.Add(-time.Hour)}
+		}), `
+! DeleteJob|WaitingForRetry||attempt 1 failed
+. attempt 1 failed
+. The plan by which the agent cleans the host is in-progress, at instruction clean since 2026-03-01T11:59:00Z. The agent called the manager last 60m ago; it does every 3h.
+> Read the whole log: drover logs web-1 -n shop
+> When the cause is removed, start the next attempt at once: drover retry web-1 -n shop
+`},
 		"creating failed before it was deleted": {changed(deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason, "cannot tell", 3)), func(s *facts.Snapshot) {
 			s.Machine.Status.LastAttempt = &rkev1.AttemptStatus{Operation: "create", Number: 4, Outcome: "Failed", Class: rkev1.ClassQuota, Message: "quota"}
 		}), `

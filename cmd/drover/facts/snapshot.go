@@ -31,6 +31,7 @@ const (
 	EventsPart     Part = "events"
 	LivePart       Part = "the Job's log"
 	FailurePart    Part = "the agent's report"
+	CleaningPart   Part = "the plan that cleans the host"
 	ManagerPart    Part = "the manager's lease"
 )
 
@@ -74,6 +75,14 @@ type Snapshot struct {
 	Live string
 	// Failure is why the machine's agent fails at its plan; nil when it does not.
 	Failure *Failure
+	// Cleaning is how far the machine's agent is that was told to clean the host by plan; nil when it was not.
+	Cleaning *Cleaning
+}
+
+// Cleaning is a plan that cleans a host: its state, the instruction that has been running for long, if one has, and when the agent called the manager last.
+type Cleaning struct {
+	State, Running string
+	AgentSeen      time.Time
 }
 
 // Failure is the end of what the step of a plan said that failed on a server. Instructions are not known to keep secrets out of it: it is for logs.

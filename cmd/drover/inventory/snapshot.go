@@ -35,7 +35,7 @@ func (a *API) Snapshot(ctx context.Context, target Target, namespace, name strin
 		{facts.OwnersPart, r.owners}, {facts.ClusterPart, r.cluster}, {facts.DriverPart, r.driver}, {facts.BootstrapPart, r.bootstrap},
 		{facts.CredentialPart, r.credential}, {facts.StatePart, r.state}, {facts.JobsPart, r.jobs}, {facts.PodsPart, r.pods},
 		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events}, {facts.LivePart, r.live}, {facts.ManagerPart, r.manager},
-		{facts.FailurePart, r.failure},
+		{facts.FailurePart, r.failure}, {facts.CleaningPart, r.cleaning},
 	})
 	return s
 }
@@ -306,6 +306,14 @@ func (r *reading) manager(ctx context.Context) error {
 		r.ManagerSeen = lease.Spec.RenewTime.Time
 	}
 	return nil
+}
+
+// cleaning looks at the plan by which a host is to be cleaned, if that was asked for.
+func (r *reading) cleaning(ctx context.Context) (err error) {
+	if r.Machine != nil && r.CAPIMachine != nil && r.Machine.Annotations[rkev1.CleanByPlanAnnotation] != "" {
+		r.Cleaning, err = r.api.cleaning(ctx, r.CAPIMachine)
+	}
+	return err
 }
 
 // ahead lists the machines of the kind, but only for one that waits for another.

@@ -13,8 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
@@ -281,6 +283,28 @@ func TestSnapshotOfAnIllServer(t *testing.T) {
 		require.Len(t, s.Problems, 1)
 		require.True(t, strings.HasSuffix(s.Problems[0], ": etcd is ill"), s.Problems[0])
 	}
+}
+
+// TestSnapshot_cleaning: of a plan that cleans a host it is known how far it is; that there is none any more is no problem.
+func TestSnapshot_cleaning(t *testing.T) {
+	w, m := shopWorld(t)
+	target, err := w.Resolve(t.Context(), w.namespace, "web-1")
+	require.NoError(t, err)
+	target.CAPIMachine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "b"}
+	target.Machine.Annotations = map[string]string{rkev1.CleanByPlanAnnotation: string(m.UID)}
+	of := func() *facts.Cleaning {
+		s := w.Snapshot(t.Context(), target, w.namespace, "web-1", now)
+		require.Empty(t, s.Problems)
+		return s.Cleaning
+	}
+	require.Nil(t, of())
+	secret := w.secret(t, "b-machine-plan", map[string]string{plan.KeyState: "in-progress", plan.KeyAgentStatus: `{"running":"instruction clean since x"}`})
+	require.Nil(t, of(), "a plan that cleans nothing")
+	secret.Annotations = map[string]string{rkev1.CleansAnnotation: string(m.UID), rkev1.AgentSeenAnnotation: now.Format(time.RFC3339)}
+	require.NoError(t, w.Update(t.Context(), secret))
+	got := of()
+	require.True(t, got.AgentSeen.Equal(now))
+	require.Equal(t, []string{"in-progress", "instruction clean since x"}, []string{got.State, got.Running})
 }
 
 // TestSnapshotHoldsNoSecret: what is not read into a Snapshot nobody can print by mistake.

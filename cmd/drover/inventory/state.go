@@ -2,7 +2,9 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -70,32 +72,52 @@ func (a *API) failure(ctx context.Context, m *clusterv1.Machine) (*facts.Failure
 	if c == nil || c.Reason != rkev1.RetryingPlanReason && c.Reason != rkev1.PlanFailedReason {
 		return nil, nil
 	}
-	data, err := a.PlanData(ctx, m)
+	secret, err := a.PlanSecret(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	status, err := plan.DecodeAgentStatus(secret.Data[plan.KeyAgentStatus])
 	if err != nil || status.Output == "" {
 		return nil, err
 	}
 	return &facts.Failure{Machine: m.Name, Step: status.Step, Output: status.Output}, nil
 }
 
-// PlanData is the data of a CAPI Machine's plan Secret: the plan, with all its secrets, and what the agent reports. An error says why there is none.
-func (a *API) PlanData(ctx context.Context, m *clusterv1.Machine) (map[string][]byte, error) {
+// cleaning is how far the agent of a machine is that was told to clean its host; nil when it was not.
+func (a *API) cleaning(ctx context.Context, m *clusterv1.Machine) (*facts.Cleaning, error) {
+	secret, err := a.PlanSecret(ctx, m)
+	if errors.Is(err, errNoPlanSecret) {
+		return nil, nil
+	}
+	if err != nil || secret.Annotations[rkev1.CleansAnnotation] == "" {
+		return nil, err
+	}
+	status, err := plan.DecodeAgentStatus(secret.Data[plan.KeyAgentStatus])
+	if err != nil {
+		return nil, err
+	}
+	seen, _ := time.Parse(time.RFC3339, secret.Annotations[rkev1.AgentSeenAnnotation])
+	return &facts.Cleaning{State: string(secret.Data[plan.KeyState]), Running: status.Running, AgentSeen: seen}, nil
+}
+
+// errNoPlanSecret is of a machine whose plan Secret is not made yet, or gone.
+var errNoPlanSecret = errors.New("no plan Secret")
+
+// PlanSecret gets a CAPI Machine's plan Secret: the plan, with all its secrets, and what the agent reports. An error says why there is none.
+func (a *API) PlanSecret(ctx context.Context, m *clusterv1.Machine) (*corev1.Secret, error) {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
 		return nil, fmt.Errorf("machine %s is not bootstrapped by an RKEBootstrap, and so has no agent", m.Name)
 	}
 	secret, err := a.Kube.CoreV1().Secrets(m.Namespace).Get(ctx, plan.SecretName(ref.Name), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && m.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("machine %s, which is being deleted, has no plan Secret any more: its agent reports nothing and is told nothing (condition DeleteJob of its infra machine says what is left to do)", m.Name)
+		return nil, fmt.Errorf("machine %s, which is being deleted, has %w any more: its agent reports nothing and is told nothing (condition DeleteJob of its infra machine says what is left to do)", m.Name, errNoPlanSecret)
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("machine %s has no plan Secret yet: its RKEBootstrap %s makes it (see 'kubectl -n %s describe rkebootstraps.rke.cattle.io %s')", m.Name, ref.Name, m.Namespace, ref.Name)
+		return nil, fmt.Errorf("machine %s has %w yet: its RKEBootstrap %s makes it (see 'kubectl -n %s describe rkebootstraps.rke.cattle.io %s')", m.Name, errNoPlanSecret, ref.Name, m.Namespace, ref.Name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("getting the plan Secret of %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	return secret.Data, nil
+	return secret, nil
 }
