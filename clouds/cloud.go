@@ -155,6 +155,9 @@ func Of(driver string) Cloud {
 	return c
 }
 
+// TakesHosts reports whether the driver takes a host that was there before, which two machines may name, and which stays when its machine goes.
+func (c Cloud) TakesHosts() bool { return c.NoServer && c.NeedsKey != "" }
+
 // Known reports whether anything is known of the driver.
 func (c Cloud) Known() bool {
 	_, ok := known[c.Driver]

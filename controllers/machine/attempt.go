@@ -1,9 +1,11 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -285,7 +287,11 @@ func (s *scope) record(v jobrunner.Verdict) {
 func (s *scope) succeeded() {
 	claim := s.state.Claim
 	if claim.Operation == state.Remove {
-		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, fmt.Sprintf("Job %s has removed server %s", s.status.JobName, s.state.InstanceName))
+		says := fmt.Sprintf("Job %s has removed server %s", s.status.JobName, s.state.InstanceName)
+		if result := s.state.Result.Value; s.cloud().TakesHosts() && result.Operation == state.Remove {
+			says = fmt.Sprintf("Job %s of %s has ended: %s", s.status.JobName, s.state.InstanceName, cmp.Or(strings.Join(result.Notes, "; "), "nothing was on its host"))
+		}
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, says)
 		return
 	}
 	says := fmt.Sprintf("Job %s has made server %s, attempt %d", s.status.JobName, s.state.InstanceName, claim.Attempt)

@@ -285,15 +285,31 @@ func TestMark_forceRemoveOfATemplate(t *testing.T) {
 	require.NoError(t, scopeOf(template).mark(nil))
 }
 
+// A host that was there before is not removed: what was done with it, its Job tells.
+func TestSucceeded_host(t *testing.T) {
+	for result, want := range map[string]string{
+		`{"operation":"remove","attempt":1,"outcome":"Succeeded","notes":["the host is clean"]}`: "Job m1-rm-1 of m1 has ended: the host is clean",
+		`{"operation":"remove","attempt":1,"outcome":"Succeeded"}`:                               "Job m1-rm-1 of m1 has ended: nothing was on its host",
+	} {
+		s := scopeOf(stateWith(map[string]string{state.JournalKey: `{"phase":"Gone","instanceName":"m1"}`, state.ResultKey: result}), func(s *scope) {
+			s.driver.ref.Name, s.status.JobName, s.state.Claim.Operation = "generic", "m1-rm-1", state.Remove
+		})
+		s.succeeded()
+		require.Equal(t, want, s.conditions.Get(rkev1.DeleteJobCondition).Message)
+	}
+}
+
 func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 	made := stateWith(map[string]string{
 		state.JournalKey: `{"phase":"Recorded","instanceName":"m1"}`,
 		state.ServerKey:  `{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`})
 	const server = "the user gave the server up. At the cloud there may be left: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1"
 	for driver, want := range map[string]string{
-		"acme":         server + ", with its SSH key, disks and whatever else the driver made",
-		"none":         server,
-		"generic":      server + ", with the agent and its k3s or RKE2 on the host, and the file /var/lib/drover/claim, which keeps other machines away",
+		"acme": server + ", with its SSH key, disks and whatever else the driver made",
+		"none": server,
+		"generic": "the user gave the host up, which was not cleaned: that of m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1" +
+			", with the agent and its k3s or RKE2 on the host, and the file /var/lib/drover/claim, which keeps other machines away. A host that was given up joins its cluster again " +
+			"when it is powered on, as a Node without a Machine, which nobody manages: clean it by hand, and delete its Node.",
 		"digitalocean": server + ", with its SSH key",
 		"aliyunecs":    server + ", with its elastic IP address and route entry. The driver leaves its security group.",
 	} {

@@ -134,9 +134,13 @@ func (s *scope) mark(err error) error {
 }
 
 // leftBehind lists what an abandoned machine may leave at its cloud: the server, what the driver's Remove would have taken along,
-// and what it leaves itself.
+// and what it leaves itself; or what stays on a host that was there before.
 func (s *scope) leftBehind() string {
-	text := fmt.Sprintf("the user gave the server up. At the cloud there may be left: a server named %s", s.state.InstanceName)
+	cloud := s.cloud()
+	text := "the user gave the server up. At the cloud there may be left: a server named " + s.state.InstanceName
+	if cloud.TakesHosts() {
+		text = "the user gave the host up, which was not cleaned: that of " + s.state.InstanceName
+	}
 	if server := s.state.Server; server.IsRead() {
 		if server.Value.InstanceID != "" {
 			text += ", ID " + server.Value.InstanceID
@@ -145,11 +149,6 @@ func (s *scope) leftBehind() string {
 			text += ", " + address.Type + " " + address.Address
 		}
 	}
-	driver := s.driver.ref.Name
-	if driver == "" && s.state.Driver != nil {
-		driver = s.state.Driver.Name // nobody has come to recall it
-	}
-	cloud := clouds.Of(driver)
 	if cloud.NoServer && cloud.Beside == "" {
 		return text
 	}
@@ -160,6 +159,15 @@ func (s *scope) leftBehind() string {
 		}
 	}
 	return text
+}
+
+// cloud is what is known of the machine's driver.
+func (s *scope) cloud() clouds.Cloud {
+	driver := s.driver.ref.Name
+	if driver == "" && s.state.Driver != nil {
+		driver = s.state.Driver.Name // nobody has come to recall it
+	}
+	return clouds.Of(driver)
 }
 
 // cancelCreate ends a create Job that still runs. Its pod gets SIGTERM and saves what it knows; foreground deletion keeps

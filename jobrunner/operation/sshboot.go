@@ -107,14 +107,11 @@ var claimScript string
 // claimFile is the file on a host that says which machine has it: /var/lib/drover/claim.
 func (s *session) claimFile() string { return bootstrap.NewClean("", s.options.MarkerRoot).Claim }
 
-// takesHosts reports whether the driver takes a host that was there before, which two machines may name.
-func (s *session) takesHosts() bool { return s.profile.NoServer && s.profile.NeedsKey != "" }
-
 // claimHost makes the host this machine's before anything is run on it. It is free again when its machine is removed, so that a
 // host that is taken is no reason to stop. A driver of which nothing is known may take hosts, too; what its Remove leaves of one is not known either, so
 // that the claim stays there and the host is the next machine's when somebody has looked at it.
 func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
-	if !s.takesHosts() && s.profile.Known() {
+	if !s.profile.TakesHosts() && s.profile.Known() {
 		return nil
 	}
 	m := s.request.Machine
@@ -151,7 +148,7 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 // cleanHost takes off the host what was brought there for this machine, and lets another one have it. One that cannot be cleaned keeps its machine:
 // the user brings it back or gives it up. On a host that never let us in there is nothing.
 func (s *session) cleanHost(ctx context.Context) error {
-	if !s.takesHosts() {
+	if !s.profile.TakesHosts() {
 		return nil
 	}
 	wasThere := len(s.knownHosts) > 0

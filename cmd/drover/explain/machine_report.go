@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
+	"github.com/drover-project/drover/state"
 )
 
 // Machine explains what a snapshot of a machine, or of a name without one, tells. Command is how the CLI is called,
@@ -96,7 +97,7 @@ func driverName(s *facts.Snapshot) string {
 const logLines = 8
 
 // machineLog is the end of the log of the Job that runs, else what the step of the plan said that fails, else the log of the last Job that was kept: the
-// state Secret's, else the tail in the status.
+// state Secret's, else the tail in the status. Of a removal elsewhere the state Secret knows nothing.
 func machineLog(s *facts.Snapshot) *Log {
 	if s.Live != "" {
 		return newLog("what Job "+s.Jobs[0].Name+" says now", s.Live)
@@ -104,7 +105,8 @@ func machineLog(s *facts.Snapshot) *Log {
 	if log := failureLog(s.Failure); log != nil {
 		return log
 	}
-	if s.State != nil && s.State.Log != "" {
+	elsewhere := s.Machine != nil && inFallback(s.Machine) && s.Machine.Status.LastAttempt != nil && s.Machine.Status.LastAttempt.Operation == string(state.Remove)
+	if s.State != nil && s.State.Log != "" && !elsewhere {
 		source := "log.txt of Secret " + s.State.Name
 		if result := s.State.Result; result != nil {
 			source += fmt.Sprintf(", attempt %d to %s", result.Attempt, result.Operation)

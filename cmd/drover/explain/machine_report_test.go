@@ -115,6 +115,9 @@ func TestMachineLog(t *testing.T) {
 	require.Equal(t, said, explain.Cluster(&facts.ClusterSnapshot{Cluster: &clusterv1.Cluster{}, Failure: s.Failure}, "drover").Log)
 	s.Failure = nil
 	require.Equal(t, &explain.Log{Source: "log.txt of Secret web-1-machine-state, attempt 2 to create", Lines: strings.Fields(lines(8))}, of(s))
+	s.Machine.Status.JobName, s.Machine.Status.LastAttempt.Operation = "refuge-"+string(s.Machine.UID)+"-rm-1", "remove"
+	require.Equal(t, "status.lastAttempt.logTail, attempt 2 to remove", of(s).Source, "the state of the namespace that goes has the log of the creation")
+	s.Machine.Status.JobName, s.Machine.Status.LastAttempt.Operation = "", "create"
 	s.State.Result = nil
 	require.Equal(t, "log.txt of Secret web-1-machine-state", of(s).Source)
 	s.State = nil

@@ -10,7 +10,11 @@ import (
 
 // Remains is what may be left at the cloud when a machine is given up, as lines under a heading. State may be nil when it could not be read.
 func Remains(m *facts.Machine, st *facts.State) string {
+	cloud := clouds.Of(facts.DriverName(m.Kind.Name, nil))
 	text := fmt.Sprintf("What may remain of %s at the cloud, and must then be removed there by hand:\n", m.Name)
+	if cloud.TakesHosts() {
+		text = fmt.Sprintf("What may remain of %s on its host, and must then be removed there by hand, as docs/drivers.md tells:\n", m.Name)
+	}
 	add := func(name, value string) {
 		if value != "" {
 			text += "  " + facts.Clean(name+" "+value) + "\n"
@@ -22,7 +26,6 @@ func Remains(m *facts.Machine, st *facts.State) string {
 	for _, address := range m.Status.Addresses {
 		add(string(address.Type), address.Address)
 	}
-	cloud := clouds.Of(facts.DriverName(m.Kind.Name, nil))
 	add("beside it:", cloud.Beside)
 	for _, caveat := range cloud.Caveats {
 		if caveat.Kind == clouds.Leftovers {

@@ -53,6 +53,10 @@ func TestRemains_whole(t *testing.T) {
   instance id 4711
   how far it came: the server was made and bootstrapped (Bootstrapped, attempt 1 to create)
 `, explain.Remains(s.Machine, s.State))
+	host := machine().Machine
+	host.Kind.Name = "GenericMachine"
+	require.Contains(t, explain.Remains(host, nil), "What may remain of web-1 on its host, and must then be removed there by hand, as docs/drivers.md tells:\n  driver generic\n")
+	require.Contains(t, explain.Remains(host, nil), "\n  leftovers: A host that was given up joins its cluster again")
 	s.State.Journal.Operation = "create\x1b]0;x\x07\n\u202eit"
 	require.True(t, strings.HasSuffix(explain.Remains(s.Machine, s.State), "(Bootstrapped, attempt 1 to create it)\n"), "one line, which no terminal obeys")
 }
