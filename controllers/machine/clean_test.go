@@ -29,21 +29,6 @@ func going(t *testing.T) *subject {
 	return s
 }
 
-// A namespace that is deleted takes the plan Secret and the agent's access along: the condition promises nothing that cannot be.
-func TestDelete_noPlanInANamespaceThatGoes(t *testing.T) {
-	s := newWorld(t).machine("digitalocean", "m", droplet())
-	s.bootstrappedByUs()
-	fallback := s.fallBack()
-	fallback.notCleaned(1, rkev1.ClassTransient)
-	s.reconcile()
-	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
-	require.Contains(t, c.Message, ". Nor can its agent clean it by plan: the plan Secret, which it follows, goes with the namespace")
-	require.NotContains(t, c.Message, "--agent")
-	require.Contains(t, c.Message, "then: drover retry m -n ")
-	require.Contains(t, c.Message, "cleaned it by hand as docs/drivers.md tells: drover abandon m -n ")
-	require.Empty(t, s.asked())
-}
-
 func (s *subject) bootstrappedByUs() {
 	s.Helper()
 	require.NoError(s, s.client.Get(s.Context(), client.ObjectKeyFromObject(s.capi), s.capi))
