@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,14 +42,13 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 	r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case client.IgnoreNotFound(err) != nil:
 		return false, fmt.Errorf("reading the plan Secret %s: %w", key.Name, err)
-	}
-	if err != nil {
+	case apierrors.IsNotFound(err):
 		s.cleaning = fmt.Sprintf(". Nor can its agent clean it by plan: the plan Secret %s, which it follows, is gone", key.Name)
 		return false, nil
-	}
-	if secret.Type != plan.SecretType {
+	case secret.Type != plan.SecretType:
 		return false, nil
 	}
 	s.hasPlan = true
