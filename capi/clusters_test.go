@@ -301,7 +301,7 @@ func TestClusters_taintsOfANode(t *testing.T) {
 	eventually := func(wanted []corev1.Taint, want ...string) {
 		t.Helper()
 		testkit.Eventually(t, patience, func() error { // the cache of Nodes is behind
-			if err := w.clusters.TaintNode(t.Context(), w.key, "tainted", wanted); err != nil {
+			if err := w.clusters.KeepNode(t.Context(), w.key, "tainted", nil, wanted); err != nil {
 				return err
 			}
 			var got []string
@@ -328,20 +328,21 @@ func TestClusters_taintsOfANode(t *testing.T) {
 // A Node gets what its kubelet must not set, and loses of it what is not wanted any more; what others have set stays.
 func TestClusters_labelsOfANode(t *testing.T) {
 	w := newRemote(t)
-	label := func(labels map[string]string) {
-		t.Helper()
-		require.NoError(t, w.clusters.LabelNode(t.Context(), w.key, "labelled", labels))
+	label := func(labels map[string]string) error {
+		return w.clusters.KeepNode(t.Context(), w.key, "labelled", labels, nil)
 	}
-	label(map[string]string{"a": "b"}) // there is no way yet
+	require.NoError(t, label(map[string]string{"a": "b"})) // there is no way yet
 	w.connect(t, healthy(t))
-	label(map[string]string{"a": "b"}) // there is no Node yet
+	require.NoError(t, label(map[string]string{"a": "b"})) // there is no Node yet
 	node := w.node(t, "labelled", "id", "acme://labelled")
 	node.Labels["team"], node.Labels["gone"], node.Labels["theirs"] = "shop", "soon", "" // as its kubelet registers it
 	require.NoError(t, w.client.Update(t.Context(), node))
 	eventually := func(labels, want map[string]string) {
 		t.Helper()
 		testkit.Eventually(t, patience, func() error { // the cache of Nodes is behind
-			label(labels)
+			if err := label(labels); err != nil {
+				return err
+			}
 			got := testkit.ExpectExists(t, w.client, node).Labels
 			if !maps.Equal(want, got) {
 				return fmt.Errorf("its labels are %v", got)
@@ -353,7 +354,7 @@ func TestClusters_labelsOfANode(t *testing.T) {
 		map[string]string{"team": "shop", "gone": "soon", "node-role.kubernetes.io/worker": "true", "theirs": "", rkev1.NodeMachineLabel: "id"})
 	eventually(map[string]string{"team": "web"}, map[string]string{"team": "web", "theirs": "", rkev1.NodeMachineLabel: "id"})
 	version := node.ResourceVersion
-	label(map[string]string{"team": "web"})
+	require.NoError(t, label(map[string]string{"team": "web"}))
 	require.Equal(t, version, testkit.ExpectExists(t, w.client, node).ResourceVersion)
 	eventually(nil, map[string]string{"theirs": "", rkev1.NodeMachineLabel: "id"})
 }

@@ -194,11 +194,7 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 				labels["node-role.kubernetes.io/"+role] = "true"
 			}
 		}
-		cluster := client.ObjectKeyFromObject(s.cluster)
-		if err := r.Clusters.LabelNode(ctx, cluster, node, labels); err != nil {
-			return err
-		}
-		if err := r.Clusters.TaintNode(ctx, cluster, node, m.NodeTaints); err != nil {
+		if err := r.Clusters.KeepNode(ctx, client.ObjectKeyFromObject(s.cluster), node, labels, m.NodeTaints); err != nil {
 			return err
 		}
 	}

@@ -33,10 +33,8 @@ type Clusters interface {
 	Through(cluster client.ObjectKey) string
 	// OnNode has wake called, with an empty machine, when that may have changed. It must not block.
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
-	// LabelNode gives a Node these labels, and takes away what it gave before; it does nothing while the cluster is not reached.
-	LabelNode(ctx context.Context, cluster client.ObjectKey, node string, labels map[string]string) error
-	// TaintNode does the same for taints. It may fail with a conflict.
-	TaintNode(ctx context.Context, cluster client.ObjectKey, node string, taints []corev1.Taint) error
+	// KeepNode gives a Node these labels and taints, and takes away what it gave before; it does nothing while the cluster is not reached. It may fail with a conflict.
+	KeepNode(ctx context.Context, cluster client.ObjectKey, node string, labels map[string]string, taints []corev1.Taint) error
 }
 
 // Options of a Reconciler.

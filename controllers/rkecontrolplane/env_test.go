@@ -59,13 +59,9 @@ var _ rkecontrolplane.Clusters = &workloads{}
 func (c *workloads) Reaches(cluster client.ObjectKey) bool    { return c.answer[cluster] }
 func (c *workloads) Through(client.ObjectKey) string          { return c.through }
 func (c *workloads) OnNode(func(client.ObjectKey, types.UID)) {}
-func (c *workloads) LabelNode(_ context.Context, _ client.ObjectKey, node string, labels map[string]string) error {
-	c.labels[node] = labels
-	return nil
-}
 
-func (c *workloads) TaintNode(_ context.Context, _ client.ObjectKey, node string, taints []corev1.Taint) error {
-	c.taints[node] = taints
+func (c *workloads) KeepNode(_ context.Context, _ client.ObjectKey, node string, labels map[string]string, taints []corev1.Taint) error {
+	c.labels[node], c.taints[node] = labels, taints
 	return nil
 }
 

@@ -3,24 +3,27 @@ package workload
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
-	// taintOwner is the field manager of a Node's taints.
-	taintOwner = "drover-node-taints"
-	// taintsAnnotation on a Node names those that it has from us, by key and effect: what is not named any more is taken away.
+	// nodeOwner is the field manager of what a Node has from us.
+	nodeOwner = "drover-nodes"
+	// labelsAnnotation and taintsAnnotation on a Node name the labels, and the taints by key and effect, that it has from us: what is not named any more is taken away.
+	labelsAnnotation = "drover.cattle.io/labels"
 	taintsAnnotation = "drover.cattle.io/taints"
 )
 
-// TaintNode gives a Node its machine's taints, also those that were edited after its kubelet had registered it. Taints of others stay. It does nothing while the
-// cluster cannot be reached or has no such Node.
-func (c *Clusters) TaintNode(ctx context.Context, cluster client.ObjectKey, name string, taints []corev1.Taint) error {
+// KeepNode gives a Node its machine's labels and taints: those that its kubelet must not set itself, and what was edited after the kubelet had registered the
+// Node. Those of others stay. It does nothing while the cluster cannot be reached or has no such Node.
+func (c *Clusters) KeepNode(ctx context.Context, cluster client.ObjectKey, name string, labels map[string]string, taints []corev1.Taint) error {
 	reached, err := c.cache.connected(cluster)
 	if err != nil {
 		return nil //nolint:nilerr // there is no way yet
@@ -31,17 +34,23 @@ func (c *Clusters) TaintNode(ctx context.Context, cluster client.ObjectKey, name
 		return client.IgnoreNotFound(err)
 	}
 	before := node.DeepCopy()
-	merged, named := merge(node.Spec.Taints, taints, strings.Split(node.Annotations[taintsAnnotation], ","))
-	same := slices.EqualFunc(node.Spec.Taints, merged, func(a, b corev1.Taint) bool { return nameOf(a) == nameOf(b) && a.Value == b.Value })
-	if same && node.Annotations[taintsAnnotation] == named {
+	for key := range strings.SplitSeq(node.Annotations[labelsAnnotation], ",") {
+		delete(node.Labels, key) // also where the kubelet has set it, at its registration
+	}
+	for key, value := range labels {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, key, value)
+	}
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, labelsAnnotation, strings.Join(slices.Sorted(maps.Keys(labels)), ","))
+	named := ""
+	node.Spec.Taints, named = merge(node.Spec.Taints, taints, strings.Split(node.Annotations[taintsAnnotation], ","))
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, taintsAnnotation, named)
+	if equality.Semantic.DeepEqual(before, node) {
 		return nil
 	}
-	node.Spec.Taints = merged
-	metav1.SetMetaDataAnnotation(&node.ObjectMeta, taintsAnnotation, named)
-	// The list is one field to the API server: a change of somebody else's in between is a conflict, and looked at again.
-	err = api.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(taintOwner))
+	// The taints are one field to the API server: a change of somebody else's in between is a conflict, and looked at again.
+	err = api.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(nodeOwner))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("tainting the Node %s of cluster %s: %w", name, cluster, err)
+		return fmt.Errorf("labelling and tainting the Node %s of cluster %s: %w", name, cluster, err)
 	}
 	return nil
 }
