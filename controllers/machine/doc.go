@@ -7,7 +7,7 @@
 // what the pod left in the state Secret, and of a host that is not clean the plan Secret. It writes: <X>Machine metadata,
 // spec.providerID and status; per machine the state Secret (of its data what the pod cannot tell), the credential of last
 // resort, service account, Role, RoleBinding, request Secret and Jobs. See controllers/doc.go.
-// It deletes the CAPI Machine of a machine that was deleted alone (hooks.go).
+// It deletes the CAPI Machine of a machine that was deleted alone (deletion.go).
 //
 // Whatever a step needs to know it looks up again; the only memory is the claim on the state Secret (state.Claim), which numbers the
 // attempts, how the last ended if its pod did not say so, and, where the state goes first, that the server is gone. Package attempt runs the
