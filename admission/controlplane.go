@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,7 +51,7 @@ func (h *ControlPlanes) Handle(ctx context.Context, req admission.Request) admis
 	return admission.Allowed("")
 }
 
-// neededBy says why a control plane is not to be deleted: a Cluster that stays has it and has Machines. One that is paused may be moved.
+// neededBy says why a control plane is not to be deleted: a Cluster that stays has it and has Machines that need it. One that is paused may be moved.
 func (h *ControlPlanes) neededBy(ctx context.Context, obj *rkev1.RKEControlPlane) (string, error) {
 	clusters := &clusterv1.ClusterList{}
 	if err := h.Reader.List(ctx, clusters, client.InNamespace(obj.Namespace)); err != nil {
@@ -70,7 +71,7 @@ func (h *ControlPlanes) neededBy(ctx context.Context, obj *rkev1.RKEControlPlane
 		if err := h.Reader.List(ctx, machines, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
 			return "", fmt.Errorf("reading the Machines: %w", err)
 		}
-		if len(machines.Items) > 0 {
+		if slices.ContainsFunc(machines.Items, func(m clusterv1.Machine) bool { return obj.IsNeededBy(cluster, &m) }) {
 			needs = cluster.Name
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -19,7 +20,9 @@ import (
 
 // A control plane is kept for a Cluster that stays and has Machines, also when another Cluster goes that names it.
 func TestControlPlanes(t *testing.T) {
-	at := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team-a", Name: name} }
+	at := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID("uid-of-" + name)}
+	}
 	cluster := func(name, controlPlane string) *clusterv1.Cluster {
 		return &clusterv1.Cluster{ObjectMeta: at(name), Spec: clusterv1.ClusterSpec{
 			ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.GroupVersion.Group, Kind: "RKEControlPlane", Name: controlPlane}}}
@@ -34,8 +37,20 @@ func TestControlPlanes(t *testing.T) {
 	elsewhere.Namespace = "team-b"
 	machine := &clusterv1.Machine{ObjectMeta: at("m")}
 	machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "one"}
+	copied := &clusterv1.Machine{ObjectMeta: at("copied")}
+	copied.Labels = map[string]string{clusterv1.ClusterNameLabel: "copy"}
+	served := copied.DeepCopy()
+	served.Spec.Bootstrap.DataSecretName = new("data")
+	owners := func(names ...string) []metav1.OwnerReference { // as Cluster API adds them
+		refs := []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "Cluster", Name: "another", UID: "uid-of-copy"}}
+		for _, name := range names {
+			refs = append(refs, metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: types.UID("uid-of-" + name)})
+		}
+		return refs
+	}
 	for what, tt := range map[string]struct {
 		objects     []client.Object
+		owners      []metav1.OwnerReference
 		annotations map[string]string
 		deleting    bool
 		says        string
@@ -45,6 +60,11 @@ func TestControlPlanes(t *testing.T) {
 				"delete the Cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io one -n team-a"},
 		"another Cluster goes that names it": {objects: []client.Object{cluster("one", "cp"), going(cluster("copy", "cp")), machine},
 			says: "RKEControlPlane cp is that of Cluster one, which has Machines: before copy goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io copy -n team-a"},
+		"its owner has a Machine, the copy has not": {objects: []client.Object{cluster("one", "cp"), going(cluster("copy", "cp")), machine}, owners: owners("one", "copy"),
+			says: "RKEControlPlane cp is that of Cluster one, which has Machines: before copy goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io copy -n team-a"},
+		"its owner goes, the copy never got a server": {objects: []client.Object{going(cluster("one", "cp")), cluster("copy", "cp"), machine, copied}, owners: owners("one", "copy")},
+		"its owner goes, the copy may have a server": {objects: []client.Object{going(cluster("one", "cp")), cluster("copy", "cp"), machine, served}, owners: owners("one", "copy"),
+			says: "RKEControlPlane cp is that of Cluster copy, which has Machines: before one goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io one -n team-a"},
 		"its Cluster goes, too":                    {objects: []client.Object{going(cluster("one", "cp")), machine}},
 		"its Cluster has no Machine":               {objects: []client.Object{cluster("one", "cp")}},
 		"no Cluster names it":                      {objects: []client.Object{cluster("one", "another"), elsewhere, machine}},
@@ -56,7 +76,7 @@ func TestControlPlanes(t *testing.T) {
 			scheme := runtime.NewScheme()
 			require.NoError(t, clusterv1.AddToScheme(scheme))
 			obj := &rkev1.RKEControlPlane{ObjectMeta: at("cp")}
-			obj.Annotations = tt.annotations
+			obj.Annotations, obj.OwnerReferences = tt.annotations, tt.owners
 			if tt.deleting {
 				obj.DeletionTimestamp = new(metav1.Now())
 			}

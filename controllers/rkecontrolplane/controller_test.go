@@ -636,12 +636,24 @@ func TestReconcile_deletedBeforeItsMachines(t *testing.T) {
 	// Another Cluster that names it, and has none, is no reason to let it go.
 	another := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "another"}, Spec: *w.cluster.Spec.DeepCopy()}
 	require.NoError(t, w.Create(t.Context(), another))
+	ofAnother := func(name string, data *string) {
+		machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "another"}}}
+		machine.Spec = clusterv1.MachineSpec{ClusterName: "another", Bootstrap: clusterv1.Bootstrap{DataSecretName: data, ConfigRef: w.machineNamed("server").Spec.Bootstrap.ConfigRef},
+			InfrastructureRef: w.machineNamed("server").Spec.InfrastructureRef}
+		require.NoError(t, w.Create(t.Context(), machine))
+	}
+	ofAnother("held", nil) // it never gets a server
 	w.quiet()
 	require.NoError(t, w.Delete(t.Context(), w.obj))
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster c1, 1 of them")
 
+	ofAnother("joined", new("data")) // it got one when its Cluster was the owner
 	require.NoError(t, w.Delete(t.Context(), w.machineNamed("server")))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster another, 1 of them")
+
+	require.NoError(t, w.Delete(t.Context(), w.machineNamed("joined")))
 	testkit.ExpectReconciled(t, w.r, w.obj)
 	testkit.ExpectNotFound(t, w, w.obj)
 }

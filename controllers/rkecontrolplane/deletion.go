@@ -3,6 +3,7 @@ package rkecontrolplane
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -42,7 +43,7 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	return err
 }
 
-// machinesOf is a Cluster that names the control plane and has Machines, and how many; of several Clusters any of them. Without Machines it is nil.
+// machinesOf is a Cluster that names the control plane and has Machines that need it, and how many; of several Clusters any of them. Without such it is nil.
 func (r *Reconciler) machinesOf(ctx context.Context, obj *rkev1.RKEControlPlane) (*clusterv1.Cluster, int, error) {
 	clusters, machines := &clusterv1.ClusterList{}, &clusterv1.MachineList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(obj.Namespace)); err != nil {
@@ -56,8 +57,9 @@ func (r *Reconciler) machinesOf(ctx context.Context, obj *rkev1.RKEControlPlane)
 		if err := r.Client.List(ctx, machines, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
 			return nil, 0, fmt.Errorf("listing the Machines of Cluster %s: %w", cluster.Name, err)
 		}
-		if len(machines.Items) > 0 {
-			return cluster, len(machines.Items), nil
+		needing := slices.DeleteFunc(machines.Items, func(m clusterv1.Machine) bool { return !obj.IsNeededBy(cluster, &m) })
+		if len(needing) > 0 {
+			return cluster, len(needing), nil
 		}
 	}
 	return nil, 0, nil

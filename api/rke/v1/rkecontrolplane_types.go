@@ -1,6 +1,9 @@
 package v1
 
 import (
+	"slices"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -37,6 +40,18 @@ type RKEControlPlane struct {
 func (c *RKEControlPlane) IsOf(cluster *clusterv1.Cluster) bool {
 	ref := cluster.Spec.ControlPlaneRef
 	return ref.APIGroup == GroupVersion.Group && ref.Kind == "RKEControlPlane" && ref.Name == c.Name && cluster.Namespace == c.Namespace
+}
+
+// IsNeededBy reports whether a Machine of a Cluster that names the control plane has, or is to get, a server that would be lost without it. Each of the Cluster
+// that owns it is; one of another Cluster only if it has bootstrap data, which none gets while the Cluster is not the owner: a restore may order owners anew.
+func (c *RKEControlPlane) IsNeededBy(cluster *clusterv1.Cluster, machine *clusterv1.Machine) bool {
+	if machine.Spec.Bootstrap.DataSecretName != nil {
+		return true
+	}
+	owner := slices.IndexFunc(c.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		return ref.Kind == "Cluster" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/")
+	})
+	return owner < 0 || c.OwnerReferences[owner].UID == cluster.UID
 }
 
 // RKEControlPlaneSpec is the desired state of an RKEControlPlane. Data directories are where servers keep their cluster: another one later
