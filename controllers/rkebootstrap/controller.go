@@ -177,7 +177,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	} else if err != nil {
 		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the RKEControlPlane %s of Cluster %s is not there", ref.Name, cluster.Name), 0)
 	}
-	if s.Status.DataSecretName != nil { // its server may be there
+	if s.Status.DataSecretName != nil || machine.Spec.Bootstrap.DataSecretName != nil { // its server may be there; a move drops the status
 		return nil
 	}
 	return r.awaitControlPlane(ctx, s, cluster)

@@ -337,4 +337,15 @@ func TestReconcile_versionRefusedLater(t *testing.T) {
 	w.controlSays(rkev1.KubernetesVersionUnknownReason, "nothing of 1.99")
 	w.reconcile()
 	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
+
+	// A move or a restore drops the status, and what gives the agent its access.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan"}}
+	require.NoError(t, w.Delete(t.Context(), account))
+	w.machine.Spec.Bootstrap.DataSecretName = w.obj.Status.DataSecretName
+	require.NoError(t, w.Update(t.Context(), w.machine))
+	w.obj.Status = rkev1.RKEBootstrapStatus{}
+	require.NoError(t, w.Status().Update(t.Context(), w.obj))
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
+	testkit.ExpectExists(t, w, account)
 }
