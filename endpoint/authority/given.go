@@ -129,23 +129,40 @@ func (g *given) after(before *given, now time.Time) (*given, time.Time) {
 	return out, again
 }
 
-// lookAtGiven takes the user's certificate. While it is wrong the one before is shown.
-func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
-	secret, now := &corev1.Secret{}, s.Now()
+// wanted is the user's certificate.
+func (s *Source) wanted(ctx context.Context, now time.Time) (*given, error) {
+	secret := &corev1.Secret{}
 	if err := s.Client.Get(ctx, s.Secret, secret); err != nil {
-		return time.Time{}, fmt.Errorf("reading the endpoint's certificate: %w", err)
+		return nil, fmt.Errorf("reading the endpoint's certificate: %w", err)
 	}
-	wanted, err := check(secret.Data, s.opts.Names, now)
+	g, err := check(secret.Data, s.opts.Names, now)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("reading the endpoint's certificate from Secret %s: %w", s.Secret, err)
+		return nil, fmt.Errorf("reading the endpoint's certificate from Secret %s: %w", s.Secret, err)
 	}
-	kept := &corev1.Secret{}
-	err = s.Client.Get(ctx, client.ObjectKey{Namespace: s.Secret.Namespace, Name: ShownName}, kept)
+	return g, nil
+}
+
+// lookAtGiven takes the user's certificate. While it is wrong the one before is shown, also after a start: it would take all else that the manager does along.
+func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
+	now, kept := s.Now(), &corev1.Secret{}
+	wanted, wrong := s.wanted(ctx, now)
+	if wrong != nil && s.current.Load() != nil {
+		return time.Time{}, wrong
+	}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Secret.Namespace, Name: ShownName}, kept)
 	if client.IgnoreNotFound(err) != nil {
 		return time.Time{}, fmt.Errorf("reading which certificate of the endpoint is shown: %w", err)
 	}
 	missing := err != nil
 	before, _ := check(kept.Data, s.opts.Names, now)
+	switch {
+	case wrong != nil && before == nil:
+		return time.Time{}, wrong
+	case wrong != nil:
+		log.FromContext(ctx).Error(wrong, "Showing the endpoint's certificate before, for this one cannot be used", "secret", s.Secret)
+		s.showGiven(before, now)
+		return now.Add(certificate.RetryDelay), nil
+	}
 	out, again := wanted.after(before, now)
 	switch {
 	case missing:
@@ -161,8 +178,12 @@ func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
 	if at := out.data[useNextKey]; len(at) > 0 {
 		log.FromContext(ctx).Info("Showing the endpoint's certificate before until agents trust what verifies the new one", "secret", s.Secret, "until", string(at))
 	}
-	bundle, known := out.served(), runs(out.data[earlierKey], now)
-	maps.Copy(known, runs(bundle, now))
-	s.show(&shown{cert: out.Certificate, bundle: bundle, known: known, key: out.data[keyKey]})
+	s.showGiven(out, now)
 	return again, nil
+}
+
+func (s *Source) showGiven(g *given, now time.Time) {
+	bundle, known := g.served(), runs(g.data[earlierKey], now)
+	maps.Copy(known, runs(bundle, now))
+	s.show(&shown{cert: g.Certificate, bundle: bundle, known: known, key: g.data[keyKey]})
 }

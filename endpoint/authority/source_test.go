@@ -229,7 +229,7 @@ func (u *user) gives(bundle []byte, life time.Duration, names ...string) map[str
 	return data
 }
 
-// The user's certificate is shown as it is; a wrong one at the start is an error that names the Secret, and later leaves the one before.
+// The user's certificate is shown as it is; a wrong one leaves the one before, also after a start. Without one before a start is an error that names the Secret.
 func TestGiven(t *testing.T) {
 	w := newWorld(t)
 	u, other := newUser(t, "the user's"), newUser(t, "another")
@@ -259,13 +259,16 @@ func TestGiven(t *testing.T) {
 	} {
 		secret.Data = tt.data
 		require.NoError(t, w.Update(t.Context(), secret))
-		_, err := authority.Load(t.Context(), o)
-		require.ErrorContains(t, err, "reading the endpoint's certificate from Secret "+w.namespace+"/mine: "+tt.says)
-		_, err = s.Look(t.Context(), true)
-		require.ErrorContains(t, err, tt.says)
-		require.NoError(t, verify(t, s, u.bundle, host))
-		require.Empty(t, s.Bundle(""))
+		for _, shows := range []*authority.Source{s, load(t, o)} {
+			_, err = shows.Look(t.Context(), true)
+			require.ErrorContains(t, err, "reading the endpoint's certificate from Secret "+w.namespace+"/mine: "+tt.says)
+			require.NoError(t, verify(t, shows, u.bundle, host))
+			require.Empty(t, shows.Bundle(""))
+		}
 	}
+	require.NoError(t, w.Delete(t.Context(), w.secret(authority.ShownName)))
+	_, err = authority.Load(t.Context(), o)
+	require.ErrorContains(t, err, "ca.crt does not verify tls.crt, so that no agent would: ")
 
 	secret.Data = u.gives(u.bundle, time.Hour, o.Names...)
 	require.NoError(t, w.Update(t.Context(), secret))
