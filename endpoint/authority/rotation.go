@@ -20,7 +20,7 @@ const (
 	// nextCertKey and nextKeyKey are the successor, from when it is made until it is used.
 	nextCertKey = "next.crt"
 	nextKeyKey  = "next.key"
-	// bundleKey holds all that agents are to trust, the oldest first; without it that is the authority.
+	// bundleKey holds what agents are to trust, the oldest first, and a few before it that servers were told of; without it that is the authority.
 	bundleKey = "ca.crt"
 	// crossKey is the authority, signed by the one before it, and so on back, the newest first: who trusts any of them comes in.
 	crossKey = "cross.crt"
@@ -43,6 +43,10 @@ const (
 	announced = 24 * time.Hour
 	// maxHosts and maxCrosses bound what is shown for agents that were off.
 	maxHosts, maxCrosses = 8, 8
+	// maxTrusted are the authorities that agents are told of: the successor, the one that is used, and those before it by which one still gets in. maxKept
+	// are those that are remembered: a server may have been told of what was trusted as many successors ago.
+	maxTrusted = maxCrosses + 2
+	maxKept    = maxTrusted + maxCrosses
 )
 
 // turn gives what the Secret is to hold at a time, and when to look again; the same data when nothing is due. What cannot be read is an error,
@@ -92,7 +96,7 @@ func turn(data map[string][]byte, request string, now time.Time) (map[string][]b
 		delete(data, useNextKey)
 		return turn(data, request, now)
 	}
-	data[bundleKey] = slices.Concat(certificate.Valid(data[bundleKey], now)...)
+	data[bundleKey] = newest(data[bundleKey], maxKept, now)
 	if now.Before(makeAt) {
 		return data, makeAt, nil
 	}
@@ -105,6 +109,12 @@ func add(data map[string][]byte, cert, key string, now time.Time) (err error) {
 	data[cert], data[key], err = certificate.Authority("drover endpoint "+now.UTC().Format(time.RFC3339), now, now.Add(life))
 	data[bundleKey] = append(bytes.Clone(data[bundleKey]), data[cert]...)
 	return err
+}
+
+// newest are the last authorities of a bundle that have not expired.
+func newest(bundle []byte, most int, now time.Time) []byte {
+	all := certificate.Valid(bundle, now)
+	return slices.Concat(all[max(0, len(all)-most):]...)
 }
 
 // remember adds the names by which agents are told to call now to the hosts that they were told before: who was off when they changed calls the one that he

@@ -154,7 +154,7 @@ func (s *Source) lookAtOwn(ctx context.Context) (time.Time, error) {
 	if renew := now.Add(servingLife - servingRenew); renew.Before(again) {
 		again = renew
 	}
-	s.show(&shown{cert: pair, bundle: data[bundleKey], known: runs(data[bundleKey], now), key: data[keyKey], secret: data})
+	s.show(&shown{cert: pair, bundle: newest(data[bundleKey], maxTrusted, now), known: runs(data[bundleKey], now), key: data[keyKey], secret: data})
 	return again, nil
 }
 
@@ -166,9 +166,13 @@ func (s *Source) show(next *shown) {
 	}
 }
 
-// runs are the bundles that a server may have been told to verify: any number of authorities that stand together.
+// runs are the bundles that a server may have been told to verify: any number of authorities that stand together. Of more than are ours, such as all that a
+// system trusts, there would be thousands: they are one.
 func runs(bundle []byte, now time.Time) map[string][]byte {
 	out, all := map[string][]byte{}, certificate.Valid(bundle, now)
+	if len(all) > maxKept {
+		all = [][]byte{slices.Concat(all...)}
+	}
 	for from := range all {
 		for to := from + 1; to <= len(all); to++ {
 			run := slices.Concat(all[from:to]...)

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -279,6 +280,18 @@ func TestGiven(t *testing.T) {
 	require.Equal(t, s.Bundle(""), load(t, o).Bundle(""))
 	require.Equal(t, version, w.secret(authority.ShownName).ResourceVersion, "a start writes nothing")
 	testkit.ExpectNotFound(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: authority.Name}})
+
+	// With all that a system trusts: no part of that is remembered.
+	many := append(bytes.Clone(u.bundle), other.bundle...)
+	for range 20 {
+		many = append(many, newUser(t, "a system's").bundle...)
+	}
+	secret.Data = u.gives(many, time.Hour, o.Names...)
+	require.NoError(t, w.Update(t.Context(), secret))
+	_, err = s.Look(t.Context(), true)
+	require.NoError(t, err)
+	require.Equal(t, many, s.Bundle(sumOf(many)))
+	require.Equal(t, many, s.Bundle(sumOf(other.bundle)))
 }
 
 // pass lets time go by, all work of it included.
@@ -368,6 +381,20 @@ func TestStart_rotatesOnRequest(t *testing.T) {
 		require.Error(t, verify(t, s, old, host), "what was signed by it is trusted nowhere any more")
 		ask("once more")
 		require.Equal(t, 2, bytes.Count(s.Bundle(""), []byte("BEGIN")))
+		// Who asks every month makes nothing grow without end.
+		var told [][]byte
+		for i := range 24 {
+			ask(fmt.Sprint(i))
+			told = append(told, s.Bundle(""))
+			pass(25 * time.Hour)
+			for _, before := range told[max(0, i-8):] {
+				require.NoError(t, verify(t, s, before, host))
+				require.Equal(t, before, s.Bundle(sumOf(before)), "a server that was told the checksum of then")
+			}
+		}
+		require.Equal(t, 10, bytes.Count(s.Bundle(""), []byte("BEGIN")))
+		secret = testkit.ExpectExists(t, c, secret)
+		require.Equal(t, 18, bytes.Count(secret.Data["ca.crt"], []byte("BEGIN")))
 	})
 }
 
