@@ -230,7 +230,7 @@ func (u *user) gives(bundle []byte, life time.Duration, names ...string) map[str
 	return data
 }
 
-// The user's certificate is shown as it is; a wrong one leaves the one before, also after a start. Without one before a start is an error that names the Secret.
+// The user's certificate is shown as it is; a wrong one leaves the one before, also after a start, which without one before is an error that names the Secret.
 func TestGiven(t *testing.T) {
 	w := newWorld(t)
 	u, other := newUser(t, "the user's"), newUser(t, "another")
