@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -17,7 +18,8 @@ import (
 )
 
 const (
-	// ownTime is how long the address of a kubeconfig has to say hello where there are others to try, and serverTime each of those, of which there are maxServers at most.
+	// ownTime is how long the address of a kubeconfig has to say hello where there are others to try, and serverTime those, of which there are maxServers at most and
+	// which are called at a time: both together leave of callTime what a call needs.
 	ownTime, serverTime, maxServers = 2 * time.Second, time.Second, 6
 	// apiPort is where the API servers of k3s and RKE2 listen.
 	apiPort = "6443"
@@ -26,7 +28,7 @@ const (
 // dialer makes connections to one workload cluster: to the address of its kubeconfig or, while nobody answers there, to a server of its control plane. Who answers
 // shows a certificate of the kubeconfig's authority, with the name or address that was dialled, before he is told anything.
 type dialer struct {
-	// address is the kubeconfig's, and secure what it says of who answers there.
+	// address is the kubeconfig's, as http.Transport dials it, and secure what it says of who answers there.
 	address string
 	secure  *tls.Config
 	// servers are the others; nil where the kubeconfig has no authority to know them by.
@@ -48,7 +50,7 @@ func newDialer(config *rest.Config, servers func(context.Context) []string, chan
 	if err != nil {
 		return nil, &kubeconfig.Error{Field: "clusters[].cluster.server", Problem: "is no address of the form https://host:port"}
 	}
-	d := &dialer{address: target.Host, secure: secure, changed: changed}
+	d := &dialer{address: net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), "443")), secure: secure, changed: changed}
 	if len(config.CAData) > 0 && !config.Insecure {
 		d.servers = servers
 	}
@@ -70,15 +72,40 @@ func (d *dialer) Dial(ctx context.Context, network, address string) (net.Conn, e
 		d.note("")
 		return made, nil
 	}
-	theirs := d.secure.Clone()
-	theirs.ServerName = "" // each has its own
-	for _, server := range servers {
-		if made, err := greet(ctx, network, server, theirs, serverTime); err == nil {
-			d.note(server)
-			return made, nil
-		}
+	if made, server := d.greetServers(ctx, network, servers); made != nil {
+		d.note(server)
+		return made, nil
 	}
 	return nil, err
+}
+
+// greetServers calls all servers at a time, and is connected to the first in their order who answers: with whoever is the quickest, each new connection could be to
+// another, and each time that would be told. The others are hung up on.
+func (d *dialer) greetServers(ctx context.Context, network string, servers []string) (made net.Conn, by string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	theirs := d.secure.Clone()
+	theirs.ServerName = "" // each has its own
+	answers := make([]chan net.Conn, len(servers))
+	for i, server := range servers {
+		answers[i] = make(chan net.Conn, 1)
+		go func() {
+			answer, _ := greet(ctx, network, server, theirs, serverTime) // nil after an error
+			answers[i] <- answer
+		}()
+	}
+	for i, server := range servers {
+		answer := <-answers[i]
+		switch {
+		case answer == nil:
+		case made != nil:
+			_ = answer.Close()
+		default:
+			made, by = answer, server
+			cancel()
+		}
+	}
+	return made, by
 }
 
 func greet(ctx context.Context, network, address string, secure *tls.Config, patience time.Duration) (net.Conn, error) {

@@ -2,7 +2,9 @@ package workload
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/pem"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,13 +23,16 @@ func TestDialer(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
 	defer server.Close()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	second := httptest.NewTLSServer(server.Config.Handler)
+	defer second.Close()
 	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
 	stranger.Start()
 	defer stranger.Close()
 	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	nobody, there := closed.Addr().String(), server.Listener.Addr().String()
+	nobody, there, other := closed.Addr().String(), server.Listener.Addr().String(), second.Listener.Addr().String()
 	require.NoError(t, closed.Close())
+	mute := silence(t)
 	for what, tt := range map[string]struct {
 		address  string
 		servers  []string
@@ -39,6 +44,9 @@ func TestDialer(t *testing.T) {
 		"nobody, and no other":                 {address: nobody, err: true},
 		"a server":                             {address: nobody, servers: []string{there}, through: there},
 		"the second server":                    {address: nobody, servers: []string{nobody, there}, through: there},
+		"the first of two":                     {address: nobody, servers: []string{there, other}, through: there},
+		"a kubeconfig without a port":          {address: "127.0.0.1", servers: []string{there}, through: there},
+		"who accepts and never greets":         {address: mute, servers: []string{mute, mute, mute, mute, mute, there}, through: there},
 		"a stranger at the endpoint":           {address: stranger.Listener.Addr().String(), servers: []string{there}, through: there},
 		"a stranger in the place of a server":  {address: nobody, servers: []string{stranger.Listener.Addr().String()}, err: true},
 		"a kubeconfig that trusts whoever":     {address: nobody, servers: []string{there}, insecure: true, err: true},
@@ -53,7 +61,9 @@ func TestDialer(t *testing.T) {
 			require.NoError(t, err)
 			transport := newTransport(d)
 			defer transport.CloseIdleConnections()
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), callTime)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host, nil)
 			require.NoError(t, err)
 			response, err := transport.RoundTrip(request)
 			require.Equal(t, tt.err, err != nil, "%v", err)
@@ -66,6 +76,54 @@ func TestDialer(t *testing.T) {
 			require.False(t, d.isBack(t.Context()))
 		})
 	}
+}
+
+// silence is the address of a listener whose connections are made by the kernel, and never heard of again.
+func silence(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// Who is called beside the one that is taken is hung up on, whether he has greeted or not.
+func TestDialer_hangsUp(t *testing.T) {
+	arrived, ended := make(chan struct{}, 2), make(chan struct{}, 2)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		<-arrived
+		<-arrived
+		return nil, nil // nothing else than it has
+	}}
+	server.StartTLS()
+	defer server.Close()
+	servers := []string{server.Listener.Addr().String()}
+	for _, greets := range []bool{false, true} {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { _ = listener.Close() }()
+		servers = append(servers, listener.Addr().String())
+		go func() {
+			accepted, err := listener.Accept()
+			if err == nil && greets {
+				err = tls.Server(accepted, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: server.TLS.Certificates}).Handshake()
+			}
+			if err == nil {
+				arrived <- struct{}{}
+				_, _ = io.Copy(io.Discard, accepted)
+				ended <- struct{}{}
+			}
+		}()
+	}
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	d, err := newDialer(&rest.Config{Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, nil, nil)
+	require.NoError(t, err)
+	made, by := d.greetServers(t.Context(), "tcp", servers)
+	require.Equal(t, servers[0], by)
+	<-ended
+	<-ended
+	require.NoError(t, made.Close())
 }
 
 // An address that answers again is found, and the next connection is made there.
