@@ -152,21 +152,25 @@ func (c *clusterCache) servers(ctx context.Context, cluster client.ObjectKey) []
 	return serversAmong(list.Items)
 }
 
-// serversAmong reads the addresses in the status of Machines that stay and have our bootstrap: those outside of the servers' own network first, as in the kubeconfig.
+// serversAmong reads the addresses of Machines that stay and have our bootstrap: those outside of the servers' own network first, as in the kubeconfig. Where there
+// are too many, the first Machines have all of theirs.
 func serversAmong(machines []clusterv1.Machine) []string {
-	var found []string
+	var outside, inside []string
+	add := func(to *[]string, addresses []string) {
+		for _, address := range addresses {
+			if ip := net.ParseIP(address); ip != nil && ip.IsGlobalUnicast() && len(outside)+len(inside) < maxServers {
+				*to = append(*to, net.JoinHostPort(ip.String(), apiPort))
+			}
+		}
+	}
 	for i := range machines {
 		m := &machines[i]
 		if ref := m.Spec.Bootstrap.ConfigRef; ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group || !m.DeletionTimestamp.IsZero() {
 			continue
 		}
-		for _, kind := range []clusterv1.MachineAddressType{clusterv1.MachineExternalIP, clusterv1.MachineInternalIP} {
-			for _, address := range m.Status.Addresses {
-				if ip := net.ParseIP(address.Address); address.Type == kind && ip != nil && ip.IsGlobalUnicast() && len(found) < maxServers {
-					found = append(found, net.JoinHostPort(ip.String(), apiPort))
-				}
-			}
-		}
+		external, internal := rkev1.MachineAddresses(m)
+		add(&outside, external)
+		add(&inside, internal)
 	}
-	return found
+	return append(outside, inside...)
 }

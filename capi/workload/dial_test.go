@@ -143,10 +143,10 @@ func TestDialer_isBack(t *testing.T) {
 	require.Equal(t, 2, told)
 }
 
-// Servers are called at what the status of their Machines says, and never at what leads back to the manager itself.
+// Servers are called at what their Machines say, with annotations in the place of the status, and never at what leads back to the manager itself.
 func TestServersAmong(t *testing.T) {
 	machine := func(kind string, addresses ...clusterv1.MachineAddress) clusterv1.Machine {
-		return clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.AddressAnnotation: "192.0.2.99"}},
+		return clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}},
 			Spec:   clusterv1.MachineSpec{Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: kind, Name: "x"}}},
 			Status: clusterv1.MachineStatus{Addresses: addresses}}
 	}
@@ -158,10 +158,14 @@ func TestServersAmong(t *testing.T) {
 	}
 	gone := machine("RKEBootstrap", inside("10.0.0.9"))
 	gone.DeletionTimestamp = new(metav1.Now())
-	require.Equal(t, []string{"203.0.113.1:6443", "10.0.0.1:6443", "[fd00::2]:6443"}, serversAmong([]clusterv1.Machine{
+	annotated := machine("RKEBootstrap", inside("10.0.0.4"), outside("203.0.113.4"))
+	annotated.Annotations[rkev1.AddressAnnotation] = "127.0.0.1, 192.0.2.4"
+	require.Equal(t, []string{"203.0.113.1:6443", "192.0.2.4:6443", "10.0.0.1:6443", "[fd00::2]:6443", "10.0.0.4:6443"}, serversAmong([]clusterv1.Machine{
 		machine("RKEBootstrap", inside("10.0.0.1"), outside("203.0.113.1"), clusterv1.MachineAddress{Type: clusterv1.MachineExternalDNS, Address: "api.example.org"}),
 		machine("RKEBootstrap", inside("127.0.0.1"), inside("169.254.169.254"), inside("0.0.0.0"), inside("fd00::2")),
-		machine("KubeadmConfig", inside("10.0.0.3")), gone}))
+		machine("KubeadmConfig", inside("10.0.0.3")), gone, annotated}))
+	annotated.Annotations[rkev1.InternalAddressAnnotation] = "10.1.0.4"
+	require.Equal(t, []string{"192.0.2.4:6443", "10.1.0.4:6443"}, serversAmong([]clusterv1.Machine{annotated}))
 	many := machine("RKEBootstrap")
 	for range 2 * maxServers {
 		many.Status.Addresses = append(many.Status.Addresses, inside("10.0.0.1"))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -216,8 +215,7 @@ func (r *Reconciler) silentSince(s *scope, secret *corev1.Secret) time.Time {
 	return seen
 }
 
-// look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is; addresses that an annotation
-// gives take their place, of internal and external ones each by itself.
+// look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is.
 func look(machine *clusterv1.Machine) planner.Machine {
 	m := planner.Machine{Name: machine.Name, Labels: machine.Labels, Roles: planner.RolesOf(machine.Labels), OS: machine.Labels[rkev1.OSLabel],
 		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), Joined: machine.Status.NodeRef.IsDefined(),
@@ -225,26 +223,8 @@ func look(machine *clusterv1.Machine) planner.Machine {
 	if done := machine.Status.Initialization.InfrastructureProvisioned; done != nil {
 		m.Provisioned = *done
 	}
-	for _, address := range machine.Status.Addresses {
-		switch address.Type {
-		case clusterv1.MachineInternalIP:
-			m.InternalIPs = append(m.InternalIPs, address.Address)
-		case clusterv1.MachineExternalIP:
-			m.ExternalIPs = append(m.ExternalIPs, address.Address)
-		default: // names are looked up by somebody else
-		}
-	}
-	if given := listed(machine.Annotations[rkev1.InternalAddressAnnotation]); len(given) > 0 {
-		m.InternalIPs = given
-	}
-	if given := listed(machine.Annotations[rkev1.AddressAnnotation]); len(given) > 0 {
-		m.ExternalIPs = given
-	}
+	m.ExternalIPs, m.InternalIPs = rkev1.MachineAddresses(machine)
 	return m
-}
-
-func listed(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // common reads the labels and taints of the Node: those of the infra machine, and before them those of the Machine's annotations.
