@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"reflect"
 	"strings"
 	"sync"
@@ -79,6 +80,8 @@ type remoteCluster struct {
 	// kubeconfig is what the Secret said when it was read last; changed says that it may say something else now.
 	kubeconfig *rest.Config
 	changed    atomic.Bool
+	// proxied is whether the manager has a proxy for the kubeconfig's address.
+	proxied atomic.Bool
 	// failures are connections that failed, in a row; reported is what users were told of them.
 	failures int
 	reported error
@@ -164,7 +167,7 @@ func (c *clusterCache) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 		return ctrl.Result{RequeueAfter: time.Second + rand.N(time.Second)}, nil //nolint:gosec // spreads load, guards nothing
 	}
 	defer release()
-	was, answered, through := known.connection(), known.answers(), known.through
+	was, answered, through, behind := known.connection(), known.answers(), known.through, known.proxied.Load()
 	next := c.look(ctx, cluster, known, share)
 	known.mu.Lock()
 	known.last = time.Now()
@@ -172,7 +175,7 @@ func (c *clusterCache) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	known.mu.Unlock()
 	c.tell(ctx, cluster, known, was != known.connection())
 	known.through = known.by()
-	if was != known.connection() || answered != known.answers() || through != known.through {
+	if was != known.connection() || answered != known.answers() || through != known.through || behind != known.proxied.Load() {
 		c.onChange(key)
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
@@ -197,6 +200,8 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 			known.drop(errEnded)
 		}
 		known.kubeconfig = config
+		target, err := url.Parse(config.Host)
+		known.proxied.Store(err == nil && proxied(target))
 	}
 	open := known.open()
 	if open == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"net/url"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,8 @@ type dialer struct {
 	// address is the kubeconfig's, as http.Transport dials it, and secure what it says of who answers there.
 	address string
 	secure  *tls.Config
-	// servers are the others; nil where the kubeconfig has no authority to know them by.
+	// servers are the others; nil where the kubeconfig has no authority to know them by, and where a proxy is in between, whom alone an http.Transport dials: one whose
+	// own address a kubeconfig names must not be taken for the cluster, for it is told the proxy's password.
 	servers func(context.Context) []string
 	// through is the one of servers by which the last connection was made; nil for the kubeconfig's own address. changed is called when it is another.
 	through atomic.Pointer[string]
@@ -51,13 +53,19 @@ func newDialer(config *rest.Config, servers func(context.Context) []string, chan
 		return nil, &kubeconfig.Error{Field: "clusters[].cluster.server", Problem: "is no address of the form https://host:port"}
 	}
 	d := &dialer{address: net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), "443")), secure: secure, changed: changed}
-	if len(config.CAData) > 0 && !config.Insecure {
+	if len(config.CAData) > 0 && !config.Insecure && !proxied(target) {
 		d.servers = servers
 	}
 	return d, nil
 }
 
-// Dial is for an http.Transport, which calls it where there is no proxy in between.
+// proxied reports whether the manager's environment has a proxy for an address. One that cannot be read is one: an http.Transport goes nowhere then.
+func proxied(target *url.URL) bool {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
+	return proxy != nil || err != nil
+}
+
+// Dial is for an http.Transport, which calls it where there is no proxy in between, and to reach a proxy of https.
 func (d *dialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var servers []string
 	if d.servers != nil && address == d.address {

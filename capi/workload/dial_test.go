@@ -4,19 +4,65 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
+
+// TestMain gives the manager a proxy, which is asked for none of the addresses of this machine.
+func TestMain(m *testing.M) {
+	for _, name := range []string{"NO_PROXY", "no_proxy", "https_proxy"} {
+		_ = os.Unsetenv(name)
+	}
+	_ = os.Setenv("HTTPS_PROXY", "https://127.0.0.1:1")
+	os.Exit(m.Run())
+}
+
+// Past a proxy nobody is called and nobody asked; that there is one is told at once.
+func TestProxied(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)))
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c1"}}
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	key := client.ObjectKeyFromObject(cluster)
+	for host, want := range map[string]bool{"https://192.0.2.1": true, "https://127.0.0.1:1": false} {
+		d, err := newDialer(&rest.Config{Host: host, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, func(context.Context) []string { return nil }, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, d.servers == nil, host)
+
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c1-kubeconfig"}, Data: map[string][]byte{"value": []byte(
+			"current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\nclusters: [{name: c, cluster: {server: '" + host + "'}}]\n")}}
+		known := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, secret).Build()
+		told := 0
+		c := &clusterCache{client: known, secrets: known, scheme: scheme, shares: newShares(), base: t.Context(), remotes: map[client.ObjectKey]*remoteCluster{},
+			onChange: func(client.ObjectKey) { told++ }}
+		_, err = c.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		require.NoError(t, err)
+		clusters := &Clusters{cache: c}
+		require.False(t, clusters.Reaches(key))
+		require.Equal(t, want, clusters.Proxied(key), host)
+		require.Equal(t, want, told == 1, host)
+	}
+}
 
 // The address of the kubeconfig goes first; while it does not answer a server of the control plane is called, which the kubeconfig's authority must have signed for.
 func TestDialer(t *testing.T) {

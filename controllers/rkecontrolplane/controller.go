@@ -31,6 +31,8 @@ type Clusters interface {
 	Reaches(cluster client.ObjectKey) bool
 	// Through is the address of the server by which a cluster is reached, empty where it is reached as its kubeconfig says.
 	Through(cluster client.ObjectKey) string
+	// Proxied reports whether the manager has a proxy for the address in the kubeconfig, in whose place no server is called.
+	Proxied(cluster client.ObjectKey) bool
 	// OnNode has wake called, with an empty machine, when that may have changed. It must not block.
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
 	// KeepNode gives a Node these labels and taints, and takes away what it gave before; it does nothing while the cluster is not reached. It may fail with a conflict.

@@ -332,6 +332,11 @@ func TestAccess_endpointThatDoesNotAnswer(t *testing.T) {
 	w.obeys("server")
 	message := w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
 	require.Contains(t, message, "neither https://api.example.org:443 nor a server of the control plane answers the manager; there is no tunnel yet")
+	w.reached.proxied = true
+	w.quiet()
+	message = w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
+	require.Contains(t, message, "https://api.example.org:443 does not answer by way of the manager's proxy, and no server of the control plane was called")
+	w.reached.proxied = false
 
 	w.reached.answer[client.ObjectKeyFromObject(w.cluster)], w.reached.through = true, "203.0.113.1:6443"
 	w.quiet()

@@ -50,6 +50,7 @@ type workloads struct {
 	answer map[client.ObjectKey]bool
 	// through is the server by which they are reached.
 	through string
+	proxied bool
 	labels  map[string]map[string]string
 	taints  map[string][]corev1.Taint
 }
@@ -58,6 +59,7 @@ var _ rkecontrolplane.Clusters = &workloads{}
 
 func (c *workloads) Reaches(cluster client.ObjectKey) bool    { return c.answer[cluster] }
 func (c *workloads) Through(client.ObjectKey) string          { return c.through }
+func (c *workloads) Proxied(client.ObjectKey) bool            { return c.proxied }
 func (c *workloads) OnNode(func(client.ObjectKey, types.UID)) {}
 
 func (c *workloads) KeepNode(_ context.Context, _ client.ObjectKey, node string, labels map[string]string, taints []corev1.Taint) error {
