@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// ownTime is how long the address of a kubeconfig has to say hello where there are others to try, and serverTime those, of which there are maxServers at most and
-	// which are called at a time: both together leave of callTime what a call needs.
+	// ownTime is how long the address of a kubeconfig has to say hello where there are others to try, and serverTime those, of which there are maxServers at
+	// most, called at a time: both together leave of callTime what a call needs.
 	ownTime, serverTime, maxServers = 2 * time.Second, time.Second, 6
 	// apiPort is where the API servers of k3s and RKE2 listen.
 	apiPort = "6443"
@@ -32,8 +32,8 @@ type dialer struct {
 	// address is the kubeconfig's, as http.Transport dials it, and secure what it says of who answers there.
 	address string
 	secure  *tls.Config
-	// servers are the others; nil where the kubeconfig has no authority to know them by, and where a proxy is in between, whom alone an http.Transport dials: one whose
-	// own address a kubeconfig names must not be taken for the cluster, for it is told the proxy's password.
+	// servers are the others; nil where the kubeconfig has no authority to know them by, and where a proxy is in between, whom alone an http.Transport dials:
+	// where a kubeconfig names the proxy's own address, no server may take its place, for it would be told the proxy's password.
 	servers func(context.Context) []string
 	// through is the one of servers by which the last connection was made; nil for the kubeconfig's own address. changed is called when it is another.
 	through atomic.Pointer[string]
@@ -87,8 +87,8 @@ func (d *dialer) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return nil, err
 }
 
-// greetServers calls all servers at a time, and is connected to the first in their order who answers: with whoever is the quickest, each new connection could be to
-// another, and each time that would be told. The others are hung up on.
+// greetServers calls all servers at a time, and is connected to the first in their order who answers: with whoever is the quickest, each new connection could
+// be to another, and each time that would be told. The others are hung up on.
 func (d *dialer) greetServers(ctx context.Context, network string, servers []string) (made net.Conn, by string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,8 +160,8 @@ func (c *clusterCache) servers(ctx context.Context, cluster client.ObjectKey) []
 	return serversAmong(list.Items)
 }
 
-// serversAmong reads the addresses of Machines that stay and have our bootstrap: those outside of the servers' own network first, as in the kubeconfig. Where there
-// are too many, the first Machines have all of theirs.
+// serversAmong reads the addresses of Machines that stay and have our bootstrap: those outside of the servers' own network first, as in the kubeconfig. Where
+// there are too many, the first Machines have all of theirs.
 func serversAmong(machines []clusterv1.Machine) []string {
 	var outside, inside []string
 	add := func(to *[]string, addresses []string) {

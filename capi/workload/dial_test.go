@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,8 @@ func TestProxied(t *testing.T) {
 		require.Equal(t, want, d.servers == nil, host)
 
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c1-kubeconfig"}, Data: map[string][]byte{"value": []byte(
-			"current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\nclusters: [{name: c, cluster: {server: '" + host + "'}}]\n")}}
+			"current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
+				"users: [{name: u, user: {token: t}}]\nclusters: [{name: c, cluster: {server: '" + host + "'}}]\n")}}
 		known := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, secret).Build()
 		told := 0
 		c := &clusterCache{client: known, secrets: known, scheme: scheme, shares: newShares(), base: t.Context(), remotes: map[client.ObjectKey]*remoteCluster{},
@@ -187,6 +189,55 @@ func TestDialer_isBack(t *testing.T) {
 	require.NoError(t, made.Close())
 	require.Empty(t, d.by())
 	require.Equal(t, 2, told)
+}
+
+// door is a listener behind which nobody is while it is shut.
+type door struct {
+	net.Listener
+	shut atomic.Bool
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		accepted, err := d.Listener.Accept()
+		if err != nil || !d.shut.Load() {
+			return accepted, err
+		}
+		_ = accepted.Close()
+	}
+}
+
+// A cluster leaves the detour with the next probe once its own address is back, though its connection to the server would go on.
+func TestProbe_leavesTheDetour(t *testing.T) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
+	server, own := httptest.NewTLSServer(answer), httptest.NewUnstartedServer(answer)
+	defer server.Close()
+	entry := &door{Listener: own.Listener}
+	entry.shut.Store(true)
+	own.Listener = entry
+	own.StartTLS()
+	defer own.Close()
+	there := server.Listener.Addr().String()
+	config := &rest.Config{Host: "https://" + entry.Addr().String(), TLSClientConfig: rest.TLSClientConfig{
+		CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}}
+	d, err := newDialer(config, func(context.Context) []string { return []string{there} }, nil)
+	require.NoError(t, err)
+	transport := newTransport(d)
+	defer transport.CloseIdleConnections()
+	calls, err := limited{share: newShares().namespace("team"), answer: maxHeader, time: callTime}.httpClient(config, transport)
+	require.NoError(t, err)
+	open := &connection{dialer: d, hangUp: transport.CloseIdleConnections}
+	open.server, err = rawClient(config, calls)
+	require.NoError(t, err)
+	c, known := &clusterCache{}, &remoteCluster{current: open}
+	for _, step := range []struct {
+		shut bool
+		by   string
+	}{{true, there}, {true, there}, {false, there}, {false, ""}} {
+		entry.shut.Store(step.shut)
+		require.Equal(t, probeInterval, c.probe(t.Context(), known, open))
+		require.Equal(t, step.by, known.by())
+	}
 }
 
 // Servers are called at what their Machines say, with annotations in the place of the status, and never at what leads back to the manager itself.
