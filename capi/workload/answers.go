@@ -13,8 +13,8 @@ import (
 const patience = 2 * time.Second
 
 // Answers reports whether a server whose certificate the authority has signed (PEM) answers at an address. Whoever else listens there, in another network that has the
-// same addresses for instance, is none; he is sent nothing but a greeting. Nobody is asked past a proxy that the manager has for the address: a connection would not
-// go that way.
+// same addresses for instance, is none; he is sent nothing but a greeting. Nobody is asked past a proxy that the manager has for the address: a
+// connection would not go that way.
 func Answers(ctx context.Context, address string, authority []byte) bool {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authority) || proxied(&url.URL{Scheme: "https", Host: address}) {

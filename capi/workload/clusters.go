@@ -42,8 +42,8 @@ func (c *Clusters) Through(cluster client.ObjectKey) string {
 	return ""
 }
 
-// Proxied reports whether the manager has a proxy for the address in a cluster's kubeconfig. Then no server of its control plane is called in its place. OnNode tells
-// when that changes.
+// Proxied reports whether the manager has a proxy for the address in a cluster's kubeconfig. Then no server of its control plane is called in its place. OnNode
+// tells when that changes.
 func (c *Clusters) Proxied(cluster client.ObjectKey) bool {
 	known := c.cache.find(cluster)
 	return known != nil && known.proxied.Load()

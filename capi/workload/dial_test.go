@@ -51,7 +51,7 @@ func TestProxied(t *testing.T) {
 		require.Equal(t, want, d.servers == nil, host)
 
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c1-kubeconfig"}, Data: map[string][]byte{"value": []byte(
-			"current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
+			"current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
 				"users: [{name: u, user: {token: t}}]\nclusters: [{name: c, cluster: {server: '" + host + "'}}]\n")}}
 		known := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, secret).Build()
 		told := 0

@@ -46,7 +46,7 @@ func (r *Reconciler) access(ctx context.Context, s *scope) error {
 // unreached says who does not answer the manager.
 func (r *Reconciler) unreached(s *scope, server string) string {
 	if r.Clusters.Proxied(client.ObjectKeyFromObject(s.cluster)) {
-		return server + " does not answer by way of the manager's proxy, and no server of the control plane was called: what is reached without the proxy belongs into NO_PROXY"
+		return server + " does not answer by way of the manager's proxy, and no server of the control plane was called: put what is reached without it into NO_PROXY"
 	}
 	return "neither " + server + " nor a server of the control plane answers the manager; there is no tunnel yet to servers that it cannot reach"
 }

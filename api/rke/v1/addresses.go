@@ -6,8 +6,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// MachineAddresses are the addresses of a CAPI Machine's server from outside of the servers' own network and within it: what Cluster API has copied from its infra
-// machine, whosever that is, and in their place, of either kind by itself, what an annotation gives.
+// MachineAddresses are the addresses of a CAPI Machine's server from outside of the servers' own network and within it: what Cluster API has copied from its
+// infra machine, whosever that is, and in their place, of either kind by itself, what an annotation gives.
 func MachineAddresses(machine *clusterv1.Machine) (external, internal []string) {
 	for _, address := range machine.Status.Addresses {
 		switch address.Type {
