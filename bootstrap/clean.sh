@@ -76,8 +76,7 @@ find_data() {
 }
 
 # No folder that k3s-uninstall.sh, rke2-uninstall.sh or this removes has a mount of somebody else's: they remove what is in it, too. What the kubelet and
-# containerd mount is known: k3s-killall.sh and rke2-killall.sh unmount all in /run/k3s and what begins with /var/lib/kubelet/pods, k3s' also
-# /var/lib/kubelet/plugins; some of containerd's snapshotters mount below the data directory.
+# containerd mount is known: uninstall ends the one's, and some of containerd's snapshotters mount below the data directory.
 find_mounts() {
 	for distribution in k3s rke2; do
 		find_data "$distribution"
@@ -90,11 +89,28 @@ find_mounts() {
 	done
 }
 
+# end_volumes FOLDER fails when something stays mounted below the kubelet's folder after all pods have been killed: k3s-killall.sh and rke2-killall.sh tell
+# nobody which volumes they could not unmount, or do not try, and the uninstallers remove what is in those.
+end_volumes() {
+	[ -d "$DROVER_ROOT$1" ] || return 0
+	folder=$(cd "$DROVER_ROOT$1" && pwd -P)
+	while read -r _ at _; do
+		case $at in "$folder"/*) echo "$at" ;; esac
+	done <"$DROVER_ROOT/proc/mounts" | sort -r | while read -r at; do umount -f "$at" || :; done
+	without_mounts "$1"
+}
+
 # uninstall DISTRIBUTION VARIABLE; the variable is how its scripts learn where its data is.
 uninstall() {
 	find_data "$1"
 	for script in "/usr/local/bin/$1-uninstall.sh" "/usr/local/bin/$1-agent-uninstall.sh" "/usr/bin/$1-uninstall.sh" "/opt/$1/bin/$1-uninstall.sh"; do
 		[ -x "$DROVER_ROOT$script" ] || continue
+		killall=${script%/*}/$1-killall.sh
+		if [ -x "$DROVER_ROOT$killall" ]; then
+			say "running $killall"
+			env "$2=$data" "$DROVER_ROOT$killall" 9<&- || say "$killall ended with exit code $?"
+		fi
+		end_volumes /var/lib/kubelet
 		say "running $script"
 		env "$2=$data" "$DROVER_ROOT$script" 9<&- || fail 1 "$script ended with exit code $?"
 	done

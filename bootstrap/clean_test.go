@@ -162,6 +162,8 @@ func TestCleanScript_cleans(t *testing.T) {
 	s.write("etc/hosts", "", 0o600)
 	s.mount("/srv/k3s", "/srv/k3s2/disk", "/etc/rancher/mine", "/run/k3s/containerd/shm", "/var/lib/kubelet/pods/1/volumes/x", "/var/lib/kubelet/plugins/x")
 	s.write("proc/mounts", s.read("proc/mounts")+"tmpfs "+s.root+"/srv/k3s/agent/kubelet/pods/1/volumes/x tmpfs rw 0 0\n", 0o600)
+	s.write("usr/local/bin/k3s-killall.sh", "#!/bin/sh\n[ \"$K3S_DATA_DIR\" = /srv/k3s ] && sed -i '\\|/kubelet/pods/|d' \"$DROVER_ROOT/proc/mounts\"\nrm \"$0\"\nexit 1\n", 0o755)
+	s.program("umount", `sed -i "\|$2|d" "$DROVER_ROOT/proc/mounts"`) // what the script above does not, as RKE2's
 	out, code := s.clean()
 	require.Zero(t, code, out)
 	require.Contains(t, out, "drover: the host is clean\n")
@@ -231,8 +233,13 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 		"a mount that is not the kubelet's":       {func(s *server) { s.mount("/var/lib/kubelet/mine") }, 1, "/var/lib/kubelet/mine is mounted below "},
 		"a mount among what uninstallers remove":  {func(s *server) { s.mount("/var/log/pods/mine") }, 1, "/var/log/pods/mine is mounted below "},
 		"a mount below the agent's folder":        {func(s *server) { s.mount("/var/lib/drover-agent/work/x") }, 1, "/work/x is mounted below "},
-		"an uninstaller that fails":               {func(s *server) { s.write("usr/local/bin/k3s-uninstall.sh", "#!/bin/sh\nexit 7\n", 0o755) }, 1, "k3s-uninstall.sh ended with exit code 7"},
-		"no root":                                 {func(s *server) { s.program("id", "echo 1000") }, 124, ""},
+		"a volume that is in use after all pods are killed": {func(s *server) {
+			s.mount("/var/lib/kubelet/pods/1/volumes/x")
+			s.program("umount", "exit 32")
+			s.write("usr/local/bin/k3s-killall.sh", "#!/bin/sh\n", 0o755)
+		}, 1, "/var/lib/kubelet/pods/1/volumes/x is mounted below "},
+		"an uninstaller that fails": {func(s *server) { s.write("usr/local/bin/k3s-uninstall.sh", "#!/bin/sh\nexit 7\n", 0o755) }, 1, "k3s-uninstall.sh ended with exit code 7"},
+		"no root":                   {func(s *server) { s.program("id", "echo 1000") }, 124, ""},
 	} {
 		for way, clean := range map[string]func(*server) (string, int){"over SSH": (*server).clean, "by plan": (*server).byPlan} {
 			t.Run(what+" "+way, func(t *testing.T) {
