@@ -31,7 +31,7 @@ func NewClean(uid, root string) Clean {
 	return Clean{UID: uid, Claim: path.Join(path.Dir(root), "claim"), Run: path.Join(root, uid)}
 }
 
-// Exit codes of the script that CleanScript writes, beside 0: the host is clean, or was another machine's.
+// Exit codes of the script that CleanScript writes, beside 0: the host is clean, or was, over SSH, none of this machine's.
 const (
 	// CleanIncomplete is where another try may help.
 	CleanIncomplete = 1

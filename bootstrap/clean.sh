@@ -16,6 +16,13 @@ fail() {
 	exit "$code"
 }
 
+# no_work TEXT ends where nothing of this machine's is to be taken off. By plan it is no success: the agent that runs this, and would report it, stays.
+no_work() {
+	[ "$part" != by-plan ] || fail 3 "$*"
+	say "$*"
+	exit 0
+}
+
 is_path() {
 	case $1 in
 	*//* | */../* | */.. | */./* | */.) return 1 ;;
@@ -216,17 +223,11 @@ main() {
 		leave
 		exit 0
 	fi
-	if [ ! -e "$DROVER_CLAIM" ]; then
-		say "the host has no claim, so that nothing is taken off it"
-		exit 0
-	fi
+	[ -e "$DROVER_CLAIM" ] || no_work "the host has no claim, so that nothing is taken off it"
 	# A run whose connection broke may still be at it: it must have ended before the host is another's.
 	exec 9<"$DROVER_CLAIM"
 	! command -v flock >/dev/null || flock -w 300 9 || fail 1 "an earlier cleaning of this host has not ended"
-	if [ "$(sed -n 1p "$DROVER_CLAIM" 2>/dev/null)" != "$DROVER_UID" ]; then
-		say "the host is another machine's now, so that nothing is taken off it"
-		exit 0
-	fi
+	[ "$(sed -n 1p "$DROVER_CLAIM" 2>/dev/null)" = "$DROVER_UID" ] || no_work "the host is another machine's now, so that nothing is taken off it"
 	clean
 	if [ "$part" = by-plan ]; then
 		leave_later

@@ -175,6 +175,9 @@ func TestCleanScript_cleans(t *testing.T) {
 	out, code = s.clean()
 	require.Zero(t, code, out)
 	require.Contains(t, out, "the host has no claim")
+	out, code = s.byPlan()
+	require.Equal(t, 3, code, "the agent that was told to is there: %s", out)
+	require.Contains(t, out, "the host has no claim")
 }
 
 // What went before is not done again, and the claim goes last: whatever breaks a cleaning off, the next one ends it.
@@ -202,6 +205,9 @@ func TestCleanScript_again(t *testing.T) {
 	}
 }
 
+// nothing is the code of a host that is not this machine's: over SSH there is nothing to do, and by plan somebody's agent was told to clean it, and stays.
+const nothing = -1
+
 // What may be another machine's stays as it is, with the claim.
 func TestCleanScript_leavesAlone(t *testing.T) {
 	for what, tt := range map[string]struct {
@@ -209,7 +215,7 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"another machine's claim": {func(s *server) { s.write("claim/claim", "uid-2\n", 0o600) }, 0, "the host is another machine's now"},
+		"another machine's claim": {func(s *server) { s.write("claim/claim", "uid-2\n", 0o600) }, nothing, "the host is another machine's now"},
 		"another machine's agent": {func(s *server) {
 			s.write("var/lib/drover-agent/rancher2_connection_info.json", strings.ReplaceAll(ownAgent, `"one"`, `"two"`), 0o600)
 		}, 3, "the agent on this host follows the plan Secret team-a/two, and team-a/one was this machine's"},
@@ -246,7 +252,11 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 				s := newHost(t)
 				tt.change(s)
 				out, code := clean(s)
-				require.Equal(t, tt.code, code, out)
+				want := tt.code
+				if want == nothing {
+					want = map[string]int{"over SSH": 0, "by plan": 3}[way]
+				}
+				require.Equal(t, want, code, out)
 				require.Contains(t, out, tt.says)
 				require.NotContains(t, out, "SECRET")
 				for _, name := range []string{"claim/claim", "var/lib/drover-agent/journal.json", "var/lib/rancher/k3s/server/db/etcd"} {
