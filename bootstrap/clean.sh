@@ -131,7 +131,9 @@ end_script() {
 	tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF "$DROVER_RUN/run" || return 0 # another process got its number
 	say "ending the bootstrap script, which still runs"
 	echo 1 >"$DROVER_RUN/exit-code" # so that nobody who follows it has it run again
-	kill -9 "-$pid" || fail 1 "the bootstrap script still runs and could not be ended: process $pid"
+	# Where there is no setsid it leads no group: then it and what it runs.
+	kill -9 "-$pid" 2>/dev/null || kill -9 "$pid" $(sed -n "s/^\([0-9]*\) (.*) [A-Z] $pid .*/\1/p" /proc/[0-9]*/stat 2>/dev/null) ||
+		fail 1 "the bootstrap script still runs and could not be ended: process $pid"
 }
 
 remove_agent() {

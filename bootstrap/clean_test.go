@@ -293,30 +293,38 @@ func TestCleanScript_unreadableJournal(t *testing.T) {
 
 // The bootstrap script may still wait for its manager when the machine is deleted: it is ended, with what it has started, before another machine has the host.
 func TestCleanScript_whileTheScriptRuns(t *testing.T) {
-	for what, others := range map[string]bool{"its own": false, "another process of that number": true} {
+	for what, tt := range map[string]struct{ others, noGroup bool }{"its own": {}, "another process of that number": {others: true}, "one without a group of its own": {noGroup: true}} {
 		t.Run(what, func(t *testing.T) {
 			s := newServer(t)
 			s.write("claim/claim", "uid-1\n", 0o600)
 			s.write("etc/drover/ca.crt", "ca", 0o600)
 			s.write("usr/local/bin/drover-agent.new", "", 0o600)
 			run := filepath.Join(s.cleaning().Run, "run")
-			s.write("claim/userdata/uid-1/run", "read x\n", 0o600)
-			if others {
+			s.write("claim/userdata/uid-1/run", "sh -c 'echo; read x'\n:\n", 0o600)
+			if tt.others {
 				run = filepath.Join(s.root, "programs/other")
-				s.write("programs/other", "read x\n", 0o600)
+				s.write("programs/other", "echo\nread x\n", 0o600)
 			}
 			script := exec.CommandContext(t.Context(), "/bin/sh", run)
-			script.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			script.SysProcAttr = &syscall.SysProcAttr{Setsid: !tt.noGroup}
 			ends, err := script.StdinPipe()
 			require.NoError(t, err)
+			says, err := script.StdoutPipe()
+			require.NoError(t, err)
 			require.NoError(t, script.Start())
+			_, err = says.Read(make([]byte, 1)) // what it runs is there
+			require.NoError(t, err)
 			s.write("claim/userdata/uid-1/pid", strconv.Itoa(script.Process.Pid)+"\n", 0o600)
 			out, code := s.clean()
 			require.Zero(t, code, out)
 			require.Empty(t, s.files())
-			require.NoError(t, ends.Close())
+			if tt.others {
+				require.NoError(t, ends.Close())
+			}
+			_, err = io.ReadAll(says) // until nobody runs who could say more
+			require.NoError(t, err)
 			_ = script.Wait()
-			require.Equal(t, !others, script.ProcessState.Sys().(syscall.WaitStatus).Signaled())
+			require.Equal(t, !tt.others, script.ProcessState.Sys().(syscall.WaitStatus).Signaled())
 		})
 	}
 }
