@@ -31,11 +31,17 @@ is_path() {
 	return 1
 }
 
+# in_mounts prints a folder as it is in the table of mounts.
+in_mounts() {
+	real=$(cd "$DROVER_ROOT$1" && pwd -P) || fail 1 "$1 cannot be entered"
+	printf '%s\n' "$real" | sed 's/ /\\040/g'
+}
+
 # without_mounts FOLDER OWN... fails when something is mounted below a folder, for its files would be removed; but not for what begins with OWN there, nor
 # for what is in memory, as the kubelet's Secrets are.
 without_mounts() {
 	[ -d "$DROVER_ROOT$1" ] || return 0
-	folder=$(cd "$DROVER_ROOT$1" && pwd -P) # as it is in the table of mounts
+	folder=$(in_mounts "$1")
 	shift
 	while read -r _ at type _; do
 		[ "$type" != tmpfs ] || continue
@@ -79,7 +85,10 @@ find_data() {
 	data=
 	[ ! -e "$config" ] || data=$(sed -n 's/^ *"data-dir": *"\([^"\\]*\)".*/\1/p' "$config")
 	data=${data:-/var/lib/rancher/$1}
-	is_path "$data" || fail 3 "the data directory $data of $1 is none that can be removed"
+	case $data in
+	*[[:space:]]*) false ;; # the uninstallers do not quote what they remove
+	*) is_path "$data" ;;
+	esac || fail 3 "the data directory $data of $1 is none that can be removed"
 }
 
 # No folder that k3s-uninstall.sh, rke2-uninstall.sh or this removes has a mount of somebody else's: they remove what is in it, too. What the kubelet and
@@ -100,7 +109,7 @@ find_mounts() {
 # nobody which volumes they could not unmount, or do not try, and the uninstallers remove what is in those.
 end_volumes() {
 	[ -d "$DROVER_ROOT$1" ] || return 0
-	folder=$(cd "$DROVER_ROOT$1" && pwd -P)
+	folder=$(in_mounts "$1")
 	while read -r _ at _; do
 		case $at in "$folder"/*) echo "$at" ;; esac
 	done <"$DROVER_ROOT/proc/mounts" | sort -r | while read -r at; do umount -f "$at" || :; done

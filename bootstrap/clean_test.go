@@ -228,6 +228,9 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 		"a data directory that cannot be": {func(s *server) {
 			s.write("etc/rancher/k3s/config.yaml.d/50-rancher.yaml", strings.ReplaceAll(ownData, "/srv/k3s", "/srv/../etc"), 0o600)
 		}, 3, "the data directory /srv/../etc of k3s is none"},
+		"a data directory with a space": {func(s *server) {
+			s.write("etc/rancher/k3s/config.yaml.d/50-rancher.yaml", strings.ReplaceAll(ownData, "/srv/k3s", "/srv /k3s"), 0o600)
+		}, 3, "the data directory /srv /k3s of k3s is none"},
 		"a mount below the data directory": {func(s *server) { s.mount("/var/lib/rancher/k3s/storage/pv") }, 1,
 			"/var/lib/rancher/k3s/storage/pv is mounted below "},
 		"a mount below a data directory that is a link": {func(s *server) {
@@ -235,6 +238,11 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 			require.NoError(s, os.Symlink(filepath.Join(s.root, "mnt"), filepath.Join(s.root, "var/lib/rancher")))
 			s.mount("/mnt/k3s/storage/pv")
 		}, 1, "/mnt/k3s/storage/pv is mounted below "},
+		"a mount below one that is a link to a name with a space": {func(s *server) {
+			require.NoError(s, os.Rename(filepath.Join(s.root, "var/lib/rancher"), filepath.Join(s.root, "a disk")))
+			require.NoError(s, os.Symlink(filepath.Join(s.root, "a disk"), filepath.Join(s.root, "var/lib/rancher")))
+			s.write("proc/mounts", "disk "+s.root+`/a\040disk/k3s/storage/pv ext4 rw 0 0`+"\n", 0o600)
+		}, 1, "disk/k3s/storage/pv is mounted below "},
 		"a mount in place of containerd's folder": {func(s *server) { s.mount("/var/lib/rancher/k3s/agent/containerd") }, 1, "/containerd is mounted below "},
 		"a mount that is not the kubelet's":       {func(s *server) { s.mount("/var/lib/kubelet/mine") }, 1, "/var/lib/kubelet/mine is mounted below "},
 		"a mount among what uninstallers remove":  {func(s *server) { s.mount("/var/log/pods/mine") }, 1, "/var/log/pods/mine is mounted below "},
