@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -349,6 +350,22 @@ func TestProbes(t *testing.T) {
 	status.Store(http.StatusInternalServerError)
 	w.until(healthy(false))
 	require.Equal(t, writes+1, w.secret.writes, "one failure is none, and two are one write")
+}
+
+// TestProbes_reset: a connection that breaks off has one reason, whatever port it came from.
+func TestProbes_reset(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			err = errors.Join(conn.(*net.TCPConn).SetLinger(0), conn.Close())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	require.EqualError(t, ask(t.Context(), plan.Probe{HTTPGet: plan.HTTPGet{URL: server.URL}}), "read: connection reset by peer")
+	require.EqualError(t, ask(t.Context(), plan.Probe{HTTPGet: plan.HTTPGet{URL: "http://127.0.0.1:1"}}), "connect: connection refused")
 }
 
 // TestProbesByCertificate: the given CA alone counts, and a certificate that is missing is a failure with a reason.

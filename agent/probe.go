@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -115,7 +116,7 @@ func ask(ctx context.Context, p plan.Probe) error {
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return errors.Unwrap(err)
+		return withoutAddresses(err)
 	}
 	_, _ = io.CopyN(io.Discard, answer.Body, 10<<10)
 	_ = answer.Body.Close()
@@ -123,6 +124,18 @@ func ask(ctx context.Context, p plan.Probe) error {
 		return fmt.Errorf("it answers %s", answer.Status)
 	}
 	return nil
+}
+
+// withoutAddresses is why a request failed: the port that it came from is another each time, and a reason that changes is written again.
+func withoutAddresses(err error) error {
+	err = errors.Unwrap(err) // what http.Client says around it
+	for {
+		inner, ok := errors.AsType[*net.OpError](err)
+		if !ok {
+			return err
+		}
+		err = inner.Err
+	}
 }
 
 func tlsOf(get plan.HTTPGet) (*tls.Config, error) {
