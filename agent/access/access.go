@@ -77,7 +77,8 @@ type Received struct {
 var _ http.RoundTripper = (*Access)(nil)
 
 // Open reads what is on disk, or registers; that it tries until the context ends. With another Server or CA than those of the answer on disk somebody sends
-// the agent there: it goes by its key.
+// the agent there: it goes by its key. So it does once where an earlier build did not write down which those were; a connection file of Rancher's, without
+// the time at which it came, has a token that no key of ours renews.
 func Open(ctx context.Context, o Options) (*Access, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -89,8 +90,8 @@ func Open(ctx context.Context, o Options) (*Access, error) {
 	a := &Access{o: o, key: key, backoff: newBackoff()}
 	saved, err := ReadSaved(o.ConnectionFile)
 	switch {
-	case err == nil && o.Server != "" && saved.Configured != "" && saved.Configured != o.configured():
-		o.Log.Info("The configuration names another endpoint or other CA certificates than before")
+	case err == nil && o.Server != "" && !saved.ReceivedAt.IsZero() && saved.Configured != o.configured():
+		o.Log.Info("The configuration may name another endpoint or other CA certificates than before")
 		a.saved = saved
 		return a, a.register(ctx)
 	case err == nil:

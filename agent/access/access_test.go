@@ -3,6 +3,7 @@ package access_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -215,6 +216,33 @@ func TestConfigured(t *testing.T) {
 	o.Server = ""
 	through(t, open(t, o), passed)
 	require.Equal(t, 1, moved.asked)
+
+	again := newEndpoint(t, nil, "ns", "plan")
+	again.key, again.burned = e.key, true
+	o.Server = again.URL
+	writtenWithout(t, o, "configured")
+	through(t, open(t, o), passed)
+	through(t, open(t, o), passed)
+	require.Equal(t, 1, again.asked, "an agent of an earlier build is brought there, too")
+	writtenWithout(t, o, "configured", "receivedAt")
+	o.Server = moved.URL
+	through(t, open(t, o), passed)
+	require.Equal(t, 1, moved.asked, "Rancher's file counts")
+}
+
+// writtenWithout makes the connection file one of somebody's who does not write these fields.
+func writtenWithout(t *testing.T, o access.Options, fields ...string) {
+	t.Helper()
+	content, err := os.ReadFile(o.ConnectionFile)
+	require.NoError(t, err)
+	var saved map[string]any
+	require.NoError(t, json.Unmarshal(content, &saved))
+	for _, field := range fields {
+		delete(saved, field)
+	}
+	content, err = json.Marshal(saved)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(o.ConnectionFile, content, 0o600))
 }
 
 // TestStrict: an endpoint that is not the one the agent was told is never spoken to, whatever else would vouch for it.
