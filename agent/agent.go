@@ -320,21 +320,25 @@ func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision i
 // longAfter is how long an instruction runs before that is told: one that hangs must have a name, and most end before.
 const longAfter = 2 * time.Minute
 
-// tellLong writes which instruction runs, when it does for long. It is one write; what is told next takes it back.
+// tellLong writes which instruction runs, when it does for long, and takes back one that does no more. Each is one write; what is told next takes it back, too.
 func (a *Agent) tellLong(ctx context.Context, checksum string) {
 	a.mu.Lock()
 	secret, running, since := a.secret, a.running, a.runningSince
 	a.mu.Unlock()
-	if secret == nil || running == "" || a.o.Clock.Since(since) < longAfter {
+	if secret == nil {
 		return
+	}
+	says := ""
+	if running != "" && a.o.Clock.Since(since) >= longAfter {
+		says = running + " since " + since.UTC().Format(time.RFC3339)
 	}
 	status, err := plan.DecodeAgentStatus(secret.Data[plan.KeyAgentStatus])
-	if err != nil || status.Checksum != checksum {
+	if err != nil || status.Checksum != checksum || status.Running == says {
 		return
 	}
-	status.Running = running + " since " + since.UTC().Format(time.RFC3339)
+	status.Running = says
 	data := maps.Clone(secret.Data)
-	if data[plan.KeyAgentStatus], err = json.Marshal(status); err != nil || len(plan.Changed(secret.Data, data)) == 0 {
+	if data[plan.KeyAgentStatus], err = json.Marshal(status); err != nil {
 		return
 	}
 	if _, err := a.update(ctx, secret, data); err != nil {

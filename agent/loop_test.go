@@ -207,6 +207,17 @@ func TestHangs(t *testing.T) {
 		require.NoError(t, err)
 		return all["hangs"].Failures == 1
 	})
+
+	// The name of one that has ended does not stand while the next one runs.
+	for name, runs := range map[string]time.Duration{"": 0, "instruction next": longAfter / 4} {
+		for step, d := range []time.Duration{longAfter, runs} {
+			w.begin([]string{"instruction first", name}[step])
+			w.clock.Step(d)
+			w.set(w.secret.now.DeepCopy())
+			w.tellLong(t.Context(), w.secret.status(t).Checksum)
+			require.Equal(t, step == 0, w.secret.status(t).Running != "", "%q", name)
+		}
+	}
 }
 
 // TestPlanThatIsNone: what cannot be applied is told, not tried.
