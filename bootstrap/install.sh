@@ -12,6 +12,8 @@ fail() {
 	exit 1
 }
 
+has() { command -v "$1" >/dev/null; }
+
 # uptime is a clock that nobody sets.
 uptime() {
 	read -r up _ <"$DROVER_ROOT/proc/uptime"
@@ -21,10 +23,10 @@ uptime() {
 # get URL FILE TRUST downloads; TRUST is a file of certificates, "system", or "none".
 get() {
 	url=$1 file=$2 by=$3
-	if command -v curl >/dev/null; then
+	if has curl; then
 		set -- curl -fsS --proto =https --connect-timeout 20 --speed-limit 100 --speed-time 60 -o "$file"
 		none=-k ca=--cacert
-	elif command -v wget >/dev/null; then
+	elif has wget; then
 		# These names only.
 		export https_proxy="${https_proxy:-${HTTPS_PROXY:-}}" no_proxy="${no_proxy:-${NO_PROXY:-}}"
 		set -- wget -nv --https-only --timeout=60 --tries=1 -O "$file"
@@ -45,7 +47,7 @@ matches() { echo "$2  $1" | sha256sum -c >/dev/null 2>&1; }
 
 # is_renewed: the manager was upgraded since. Whom TRUST verifies gives it plans, too.
 is_renewed() {
-	[ "$4" != none ] && get "$1.sha256" "$2.sum" "$4" >/dev/null 2>&1 && matches "$2" "$(cat "$2.sum")" && rm "$2.sum"
+	[ "$4" != none ] && matches "$2" "$(get "$1.sha256" - "$4" 2>/dev/null)"
 }
 
 # verified URL FILE SUM TRUST downloads until the file has the sum.
@@ -93,7 +95,7 @@ main() {
 	changed=
 	deadline=$(($(uptime) + 21600))
 	[ "$(id -u)" = 0 ] || fail "this must be run as root"
-	command -v systemctl >/dev/null || fail "this server has no systemd, which the agent needs"
+	has systemctl || fail "this server has no systemd, which the agent needs"
 	case $(uname -m) in
 	x86_64) arch=amd64 sum=$DROVER_SUM_AMD64 ;;
 	aarch64) arch=arm64 sum=$DROVER_SUM_ARM64 ;;
@@ -123,7 +125,10 @@ main() {
 	units=$DROVER_ROOT/etc/systemd/system
 	mkdir -p "$etc" "$units"
 	exec 9>"$etc/lock"
-	! command -v flock >/dev/null || flock 9
+	! has flock || flock -n 9 || {
+		say "waiting for another run of this script"
+		flock 9
+	}
 	# A restart of the server while this waits starts it again, unless it came by a pipe.
 	if [ ! -e "$units/drover-agent.service" ] && grep -qs ^DROVER_SERVER= "$0"; then
 		[ "$0" = "$etc/install" ] || cp "$0" "$etc/install"
@@ -143,7 +148,7 @@ main() {
 		verified "$DROVER_SERVER/assets/drover-agent-linux-$arch" "$agent.new" "$sum" "$trust"
 		chmod 755 "$agent.new"
 		mv "$agent.new" "$agent"
-		! command -v restorecon >/dev/null || restorecon "$agent"
+		! has restorecon || restorecon "$agent"
 		changed=yes
 	fi
 	# A registered agent deleted its token.

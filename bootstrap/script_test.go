@@ -184,6 +184,16 @@ func TestScript_installs(t *testing.T) {
 	require.Equal(t, 2, strings.Count(s.read("systemctl"), "restart drover-agent"), "what changed reaches the agent")
 }
 
+// Of two runs at once the second says that it waits for the first.
+func TestScript_twoAtOnce(t *testing.T) {
+	s := newServer(t)
+	s.program("flock", `[ "$1" != -n ]`) // the first ends meanwhile
+	out, err := s.run()
+	require.NoError(t, err, out)
+	require.Equal(t, "drover: waiting for another run of this script\n"+
+		"drover: the agent is installed; journalctl -u drover-agent tells what it does\n", out)
+}
+
 // The wait goes on after a restart of the server, whoever ran the script: a unit of systemd has it until the agent is installed.
 func TestScript_restart(t *testing.T) {
 	s := newServer(t)
