@@ -1,5 +1,5 @@
 
-# This installs Drover's agent and starts it. It needs root, systemd, sha256sum, and curl or wget. It can be run again at any time: what is right
+# This installs Drover's agent and starts it. It needs root, systemd, sha256sum, and curl or wget. It can be run again: what is right
 # stays, and a running agent too. Nothing is done before all of it has been read.
 
 say() {
@@ -47,7 +47,7 @@ matches() { echo "$2  $1" | sha256sum -c >/dev/null 2>&1; }
 
 # is_renewed: the manager was upgraded since. Whom TRUST verifies gives it plans, too.
 is_renewed() {
-	[ "$4" != none ] && matches "$2" "$(get "$1.sha256" - "$4" 2>/dev/null)"
+	[ -e "$2" ] && [ "$4" != none ] && matches "$2" "$(get "$1.sha256" - "$4" 2>/dev/null)"
 }
 
 # verified URL FILE SUM TRUST downloads until the file has the sum.
@@ -63,15 +63,11 @@ verified() {
 	done
 }
 
-# put FILE TEXT writes a file if it is not so already.
+# put FILE TEXT writes a file, and notes a change.
 put() {
 	printf '%s\n' "$2" >"$1.new"
-	if cmp -s "$1.new" "$1"; then
-		rm "$1.new"
-	else
-		mv "$1.new" "$1"
-		changed=yes
-	fi
+	cmp -s "$1.new" "$1" || changed=yes
+	mv "$1.new" "$1"
 }
 
 # unit NAME WHAT LINES writes a unit.
@@ -144,8 +140,9 @@ main() {
 		rm "$trust.got"
 	fi
 	agent=$bin/drover-agent
-	if ! matches "$agent" "$sum"; then
-		verified "$DROVER_SERVER/assets/drover-agent-linux-$arch" "$agent.new" "$sum" "$trust"
+	asset=$DROVER_SERVER/assets/drover-agent-linux-$arch
+	if ! matches "$agent" "$sum" && ! is_renewed "$asset" "$agent" - "$trust"; then
+		verified "$asset" "$agent.new" "$sum" "$trust"
 		chmod 755 "$agent.new"
 		mv "$agent.new" "$agent"
 		! has restorecon || restorecon "$agent"

@@ -231,6 +231,11 @@ func TestScript_upgrade(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, "the next agent", s.read("usr/local/bin/drover-agent"))
 	require.Equal(t, []string{"drover-agent"}, names(t, filepath.Join(s.root, "usr/local/bin")))
+
+	before := s.read("systemctl")
+	out, err = s.run()
+	require.NoError(t, err, out)
+	require.Equal(t, before+"--quiet is-active drover-agent\n", s.read("systemctl"), "it is there already")
 }
 
 func names(t *testing.T, folder string) (out []string) {
