@@ -2,6 +2,7 @@ package rkecontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,11 +20,8 @@ import (
 // Secret wakes the control plane.
 func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	s.result = planner.Plan(s.snapshot)
-	for _, do := range []func(context.Context, *scope) error{r.warn, r.protect, r.markControlPlane, r.tellVersions} {
-		if err := do(ctx, s); err != nil {
-			return err
-		}
-	}
+	// A Machine that cannot be written keeps no other from its plan.
+	untold := errors.Join(r.warn(ctx, s), r.protect(ctx, s), r.markControlPlane(ctx, s), r.tellVersions(ctx, s))
 	delivered := false
 	for _, verdict := range s.result.Machines {
 		if verdict.Delivery == nil {
@@ -31,7 +29,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 		}
 		// In the planner's order, and not on after a conflict: a later machine's turn may depend on what was not seen.
 		if err := r.deliver(ctx, s, verdict); err != nil {
-			return err
+			return errors.Join(err, untold)
 		}
 		delivered = true
 	}
@@ -44,7 +42,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	default:
 		s.conditions.False(rkev1.ReconciledCondition, s.result.Reason, s.result.Message)
 	}
-	return r.tellMachines(ctx, s)
+	return errors.Join(untold, r.tellMachines(ctx, s))
 }
 
 // deliver writes a plan. The agent writes the same Secret: a plan for what it was a moment ago is refused as a conflict.

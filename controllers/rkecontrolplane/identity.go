@@ -2,10 +2,12 @@ package rkecontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,6 +18,7 @@ import (
 // tellVersions writes into the Machines which version their servers run, for a Machine whose kubelet has another version than itself is not up to date for
 // Cluster API, and its MachineDeployment never done with rolling out. It rolls nothing: that depends on the MachineDeployment, which has no version.
 func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
+	var errs []error
 	for _, m := range s.members {
 		running := kubeletVersion(m.Machine)
 		if running == "" || m.Spec.Version == running || isUsersVersion(m.Machine) || !m.DeletionTimestamp.IsZero() {
@@ -23,16 +26,17 @@ func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
 		}
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}},"spec":{"version":%q}}`, m.UID, rkev1.RunningVersionAnnotation, running, running))
 		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("writing the version of Machine %s: %w", m.Name, err)
+			errs = append(errs, fmt.Errorf("writing the version of Machine %s: %w", m.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // markControlPlane labels the Machines of the control plane's servers as Cluster API knows them: where no Machine of a cluster has the label, it neither
 // drains nor deletes the Nodes of Machines that go. One without a MachineSet is left alone: when its cluster goes, Cluster API leaves labelled ones to
 // their control plane.
 func (r *Reconciler) markControlPlane(ctx context.Context, s *scope) error {
+	var errs []error
 	for _, m := range s.members {
 		owner := metav1.GetControllerOf(m.Machine)
 		_, has := m.Labels[clusterv1.MachineControlPlaneLabel]
@@ -41,18 +45,28 @@ func (r *Reconciler) markControlPlane(ctx context.Context, s *scope) error {
 		}
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:""}}}`, m.UID, clusterv1.MachineControlPlaneLabel))
 		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("labelling Machine %s: %w", m.Name, err)
+			errs = append(errs, fmt.Errorf("labelling Machine %s: %w", m.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
+// kubeletVersion is what a Machine's kubelet says that it runs. Whoever is root on the server may have it say anything; what Cluster API would not take for a
+// version is none.
 func kubeletVersion(machine *clusterv1.Machine) string {
 	if machine.Status.NodeInfo == nil {
 		return ""
 	}
-	return machine.Status.NodeInfo.KubeletVersion
+	text := machine.Status.NodeInfo.KubeletVersion
+	parsed, err := version.ParseSemantic(text)
+	if err != nil || len(text) > maxVersion || "v"+parsed.String() != text {
+		return ""
+	}
+	return text
 }
+
+// maxVersion is how long a version may be in a Machine, and in the status of a control plane.
+const maxVersion = 256
 
 // isUsersVersion reports whether a Machine has a version that we did not write.
 func isUsersVersion(machine *clusterv1.Machine) bool {

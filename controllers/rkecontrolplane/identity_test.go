@@ -1,11 +1,15 @@
 package rkecontrolplane_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/testkit"
@@ -29,6 +33,10 @@ func TestMachineVersions(t *testing.T) {
 	require.NoError(t, w.Create(t.Context(), fresh))
 	require.Equal(t, "v1.36.4+k3s1", runs("v1.36.4+k3s1"))
 	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
+	for _, none := range []string{"latest", "v1.36", "1.36.3", " v1.36.3", "v1.36.3\x01", "v1.36.3-" + strings.Repeat("x", 250)} { // who is root there says what he likes
+		require.Equal(t, "v1.36.4+k3s1", runs(none), "%q", none)
+		require.Empty(t, w.obj.Status.Versions)
+	}
 
 	machine := w.machineNamed("server")
 	machine.Spec.Version = "v1.35.0"
@@ -36,6 +44,23 @@ func TestMachineVersions(t *testing.T) {
 	require.Equal(t, "v1.35.0", runs("v1.36.3+k3s1"))
 	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "a version is set for the Machine server")
 	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "kubectl edit machines.cluster.x-k8s.io server -n")
+}
+
+// A Machine that cannot be written, as one that a webhook refuses, keeps neither itself nor another from its plan.
+func TestMachineVersions_refused(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	w.provisioned("worker", 2, "worker")
+	w.runs("server", "v1.36.3+k3s1")
+	w.r = w.reconciler(testkit.Writes(w.WithWatch, func(write string, do func() error) error {
+		if write == "patch *v1beta2.Machine" {
+			return errors.New("refused")
+		}
+		return do()
+	}))
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.obj)})
+	require.ErrorContains(t, err, "writing the version of Machine server: refused")
+	require.NotNil(t, w.planOf("worker"))
 }
 
 // Cluster API drains and deletes the Nodes of a cluster only where it knows a Machine of the control plane.

@@ -2,6 +2,7 @@ package rkecontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ const (
 // protect keeps Cluster API from replacing a machine that is being changed, and the one server that has the cluster's data (design decision D23).
 // A user's own annotation stays.
 func (r *Reconciler) protect(ctx context.Context, s *scope) error {
+	var errs []error
 	for _, verdict := range s.result.Machines {
 		m := s.member(verdict.Machine)
 		has, exists := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
@@ -44,10 +46,10 @@ func (r *Reconciler) protect(ctx context.Context, s *scope) error {
 		}
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, m.UID, clusterv1.MachineSkipRemediationAnnotation, value))
 		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("annotating Machine %s: %w", m.Name, err)
+			errs = append(errs, fmt.Errorf("annotating Machine %s: %w", m.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // isIrreplaceable reports whether the cluster would lose its data, or the majority that keeps it, with the machine.

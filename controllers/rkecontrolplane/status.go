@@ -58,7 +58,7 @@ func (s *scope) isUpToDate(i int) bool {
 	return slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == s.members[i].Name && v.Done() })
 }
 
-// older orders versions, and what is none before them.
+// older orders versions.
 func older(a, b string) int {
 	left, leftErr := version.ParseSemantic(a)
 	right, rightErr := version.ParseSemantic(b)
