@@ -200,19 +200,24 @@ func CheckTaints(taints []corev1.Taint) error {
 	return nil
 }
 
-// nodeTaints keep workloads off servers that are no workers, as Rancher does it.
-func (l *look) nodeTaints() []string {
-	taints := slices.Clone(l.NodeTaints)
-	if r := l.Roles; r.IsServer() && !r.Worker {
-		if r.Etcd && (l.release.Distribution != releases.K3s || !r.ControlPlane) {
+// NodeTaints are a machine's own, and those that keep workloads off servers that are no workers, as Rancher does it.
+func NodeTaints(m *Machine, distribution string) []corev1.Taint {
+	taints := slices.Clone(m.NodeTaints)
+	if r := m.Roles; r.IsServer() && !r.Worker {
+		if r.Etcd && (distribution != releases.K3s || !r.ControlPlane) {
 			taints = append(taints, corev1.Taint{Key: "node-role.kubernetes.io/etcd", Effect: corev1.TaintEffectNoExecute})
 		}
 		if r.ControlPlane {
 			taints = append(taints, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule})
 		}
 	}
+	return taints
+}
+
+// nodeTaints are written as the kubelet is told them.
+func (l *look) nodeTaints() []string {
 	var texts []string
-	for _, taint := range taints {
+	for _, taint := range NodeTaints(l.Machine, l.release.Distribution) {
 		text := taint.Key
 		if taint.Value != "" {
 			text += "=" + taint.Value

@@ -189,11 +189,19 @@ func addresses(m planner.Machine) []string {
 // apiPort is where the API servers of k3s and RKE2 listen.
 const apiPort = "6443"
 
-// labelNodes gives Nodes what their kubelets must not set themselves, such as their roles, and labels and taints that were edited after they registered.
+// labelNodes gives Nodes what their kubelets must not set themselves, such as their roles, and labels and taints that were edited after they registered. While
+// it is not known which distribution they run they keep what they have.
 func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
-	for i, m := range s.snapshot.Machines {
-		node := s.members[i].Status.NodeRef.Name
-		if node == "" || m.Deleting || m.Invalid != "" || r.Clusters == nil {
+	if r.Clusters == nil || s.snapshot.Releases == nil {
+		return nil
+	}
+	release, err := s.snapshot.Releases.Lookup(s.Spec.KubernetesVersion)
+	if err != nil {
+		return nil //nolint:nilerr // the planner tells it
+	}
+	for i := range s.snapshot.Machines {
+		m, node := &s.snapshot.Machines[i], s.members[i].Status.NodeRef.Name
+		if node == "" || m.Deleting || m.Invalid != "" {
 			continue
 		}
 		labels := maps.Clone(m.NodeLabels)
@@ -202,7 +210,8 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 				labels["node-role.kubernetes.io/"+role] = "true"
 			}
 		}
-		if err := r.Clusters.KeepNode(ctx, client.ObjectKeyFromObject(s.cluster), node, labels, m.NodeTaints); err != nil {
+		taints := planner.NodeTaints(m, release.Distribution)
+		if err := r.Clusters.KeepNode(ctx, client.ObjectKeyFromObject(s.cluster), node, labels, taints); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -624,6 +625,21 @@ func TestNodeLabels(t *testing.T) {
 		"node-role.kubernetes.io/control-plane": "true", "node-role.kubernetes.io/worker": "true"}, w.reached.labels["node-1"])
 	taints := []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 	require.Equal(t, taints, w.reached.taints["node-1"])
+
+	// Its roles change: it is kept free of workloads, and is not any more.
+	for _, tt := range []struct {
+		worker string
+		taints []corev1.Taint
+	}{
+		{"", append(slices.Clone(taints), corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule})},
+		{"true", taints},
+	} {
+		machine = w.machineNamed("server")
+		machine.Labels[rkev1.WorkerRoleLabel] = tt.worker
+		require.NoError(t, w.Update(t.Context(), machine))
+		w.quiet()
+		require.Equal(t, tt.taints, w.reached.taints["node-1"])
+	}
 
 	// While it asks for what a Node cannot have, the Node keeps what it has.
 	machine = w.machineNamed("server")
