@@ -159,7 +159,7 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 	defer r.count(s)
 	err := step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.observe))
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled {
-		return []error{err, r.tellMachines(ctx, s)}
+		return []error{err, r.protect(ctx, s), r.tellMachines(ctx, s)}
 	}
 	if err != nil {
 		return []error{err}

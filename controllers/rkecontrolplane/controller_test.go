@@ -542,6 +542,42 @@ func TestSkipRemediation(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(31 * time.Minute))
 	w.quiet()
 	require.False(t, skips("worker"), "it has had its time")
+	w.obeys("worker")
+
+	// It has its time also from a control plane that cannot judge it, and no more: because of the version, and because a Secret is gone.
+	version, lost := w.obj.Spec.KubernetesVersion, (*corev1.Secret)(nil)
+	for i, fault := range []struct{ comes, goes func() }{
+		{func() { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.99.0+k3s1" }) },
+			func() { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = version }) }},
+		{func() {
+			lost = w.secret("cp-rke-state")
+			require.NoError(t, w.Delete(t.Context(), lost))
+		}, func() {
+			lost.ResourceVersion, lost.UID = "", ""
+			require.NoError(t, w.Create(t.Context(), lost))
+		}},
+	} {
+		fault.comes() // while it is well
+		w.quiet()
+		w.clock.SetTime(w.clock.Now().Add(time.Hour))
+		fault.goes()
+		w.quiet()
+		change(int64(3 + i))
+		require.True(t, skips("worker"))
+		fault.comes()
+		w.quiet()
+		require.True(t, skips("worker"))
+		require.Positive(t, testkit.ExpectReconciled(t, w.r, w.obj).RequeueAfter)
+		w.clock.SetTime(w.clock.Now().Add(31 * time.Minute))
+		w.quiet()
+		require.False(t, skips("worker"))
+		require.True(t, skips("server"), "it still has all data")
+		fault.goes()
+		w.quiet()
+		require.False(t, skips("worker"), "and no more")
+		w.obeys("worker")
+	}
+	change(5)
 
 	machine = w.machineNamed("worker")
 	machine.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}

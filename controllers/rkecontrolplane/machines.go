@@ -30,13 +30,12 @@ const (
 )
 
 // protect keeps Cluster API from replacing a machine that is being changed, and the one server that has the cluster's data (design decision D23).
-// A user's own annotation stays.
+// Nor does that wait for a control plane that cannot judge its machines: whoever checks health has to go on. A user's own annotation stays.
 func (r *Reconciler) protect(ctx context.Context, s *scope) error {
 	var errs []error
-	for _, verdict := range s.result.Machines {
-		m := s.member(verdict.Machine)
+	for i, m := range s.members {
 		has, exists := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
-		wanted := r.isIrreplaceable(s, m) || r.isChanging(s, m, verdict)
+		wanted := r.isIrreplaceable(s, m) || r.isChanging(s, i)
 		if exists && has != ours || exists == wanted || !m.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -52,7 +51,8 @@ func (r *Reconciler) protect(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// isIrreplaceable reports whether the cluster would lose its data, or the majority that keeps it, with the machine.
+// isIrreplaceable reports whether the cluster would lose its data, or the majority that keeps it, with the machine. Where the state of the cluster is gone, and
+// with it whether it was ever made, it is taken for one that was.
 func (r *Reconciler) isIrreplaceable(s *scope, m member) bool {
 	members := 0
 	for _, one := range s.snapshot.Machines {
@@ -60,24 +60,28 @@ func (r *Reconciler) isIrreplaceable(s *scope, m member) bool {
 			members++
 		}
 	}
-	return s.snapshot.Bootstrapped && planner.RolesOf(m.Labels).Etcd && m.plan != nil && m.plan.Annotations[rkev1.JoinedToAnnotation] != "" && members < 3
+	made := s.snapshot.Bootstrapped || s.snapshot.Tokens.Server == ""
+	return made && planner.RolesOf(m.Labels).Etcd && m.plan != nil && m.plan.Annotations[rkev1.JoinedToAnnotation] != "" && members < 3
 }
 
-// isChanging reports whether a machine that was well is given another plan, or has been at one for less than its time. A machine that never became
-// a Node, and one that has applied its plan, are for whoever checks health to judge.
-func (r *Reconciler) isChanging(s *scope, m member, verdict planner.Verdict) bool {
+// isChanging reports whether a machine that was well is given another plan, or has been at one for less than its time, which its condition PlanApplied tells: that
+// is about its agent alone, so that a fault of the control plane neither ends the time nor adds to it. A machine that never became a Node, and one that has applied
+// its plan, are for whoever checks health to judge.
+func (r *Reconciler) isChanging(s *scope, i int) bool {
+	m := s.members[i]
 	if !m.Status.NodeRef.IsDefined() {
 		return false
 	}
-	left := patience
-	if since := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition); since != nil && since.Status == metav1.ConditionFalse {
-		left = since.LastTransitionTime.Add(patience).Sub(r.Clock.Now())
-	}
-	switch {
-	case verdict.Delivery != nil:
+	if slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == m.Name && v.Delivery != nil }) {
 		return true
-	case slices.Contains([]string{"", rkev1.UpToDateReason, rkev1.WaitingForProbesReason, rkev1.ProbesFailingReason, rkev1.AgentSilentReason}, verdict.Progress):
+	}
+	switch progress, _ := planner.Progress(s.snapshot.Machines[i].Secret); progress {
+	case "", rkev1.UpToDateReason, rkev1.WaitingForProbesReason, rkev1.ProbesFailingReason, rkev1.AgentSilentReason:
 		return false
+	}
+	left := patience
+	if applied := meta.FindStatusCondition(m.Status.Conditions, rkev1.PlanAppliedCondition); applied != nil && applied.Status != metav1.ConditionTrue {
+		left = applied.LastTransitionTime.Add(patience).Sub(r.Clock.Now())
 	}
 	s.comeAgain(left)
 	return left > 0
