@@ -2,6 +2,7 @@ package rkecontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -11,11 +12,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
 	"github.com/drover-project/drover/controllers/step"
@@ -189,8 +192,12 @@ func addresses(m planner.Machine) []string {
 // apiPort is where the API servers of k3s and RKE2 listen.
 const apiPort = "6443"
 
+// maxRefused bounds what is told of a Node that its API server refuses.
+const maxRefused = 512
+
 // labelNodes gives Nodes what their kubelets must not set themselves, such as their roles, and labels and taints that were edited after they registered. While
-// it is not known which distribution they run they keep what they have.
+// it is not known which distribution they run they keep what they have. A Node that is refused something is told of, and keeps no other from its own; where the
+// cluster's API does not answer, none is tried after the first.
 func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 	if r.Clusters == nil || s.snapshot.Releases == nil {
 		return nil
@@ -199,6 +206,8 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 	if err != nil {
 		return nil //nolint:nilerr // the planner tells it
 	}
+	var errs []error
+	var refused []string
 	for i := range s.snapshot.Machines {
 		m, node := &s.snapshot.Machines[i], s.members[i].Status.NodeRef.Name
 		if node == "" || m.Deleting || m.Invalid != "" {
@@ -211,9 +220,17 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 			}
 		}
 		taints := planner.NodeTaints(m, release.Distribution)
-		if err := r.Clusters.KeepNode(ctx, client.ObjectKeyFromObject(s.cluster), node, labels, taints); err != nil {
-			return err
+		err := r.Clusters.KeepNode(ctx, client.ObjectKeyFromObject(s.cluster), node, labels, taints)
+		errs = append(errs, err)
+		if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+			break
+		}
+		if err != nil && !apierrors.IsConflict(err) {
+			refused = append(refused, plan.Head(err.Error(), maxRefused))
 		}
 	}
-	return nil
+	if len(refused) > 0 {
+		s.refused = slices.Min(refused) // the Machines are in no order
+	}
+	return errors.Join(errs...)
 }

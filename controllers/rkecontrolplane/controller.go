@@ -103,6 +103,8 @@ type scope struct {
 	result   planner.Result
 	// warned is what the condition Warnings is about.
 	warned advice.ControlPlane
+	// refused is why a Node does not get its labels and taints; empty if none is refused them.
+	refused string
 	// state is the Secret <control plane>-rke-state.
 	state *corev1.Secret
 	// again is when something is due that nothing wakes for; 0 if nothing is.
@@ -167,7 +169,8 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 	// A plan that waits must not keep anybody from the cluster, nor the other way round.
 	return []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
 		step.Run(ctx, s, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)),
-		step.Run(ctx, s, step.Of("", "", r.labelNodes))}
+		step.Run(ctx, s, step.Of("", "", r.labelNodes)),
+		r.warn(ctx, s)}
 }
 
 // outcome is the soonest of the times to come again, and all errors that are neither waiting nor conflicts.

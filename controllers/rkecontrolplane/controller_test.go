@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -684,6 +686,35 @@ func TestNodeLabels(t *testing.T) {
 	w.quiet()
 	w.expectMachine("server", rkev1.MachineInvalidReason)
 	require.Equal(t, taints, w.reached.taints["node-1"])
+}
+
+// A Node that is refused its labels is told of, and the others get theirs.
+func TestNodeLabels_refused(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	for i, name := range []string{"a", "b"} {
+		w.provisioned(name, 2+i, "worker")
+		machine := w.machineNamed(name)
+		machine.Status.NodeRef.Name = name
+		require.NoError(t, w.Status().Update(t.Context(), machine))
+	}
+	look := func(err error) error {
+		w.reached.refused, w.reached.labels = map[string]error{"a": err}, map[string]map[string]string{}
+		_, err = w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.obj)})
+		w.read()
+		return err
+	}
+	nodes := schema.GroupResource{Resource: "nodes"}
+	require.ErrorContains(t, look(apierrors.NewForbidden(nodes, "a", errors.New(strings.Repeat("never ", 1000)))), "is forbidden")
+	require.Contains(t, w.reached.labels, "b")
+	told := w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason)
+	require.Contains(t, told, `nodes "a" is forbidden: never`)
+	require.Less(t, len(told), 1000)
+	require.NoError(t, look(apierrors.NewConflict(nodes, "a", errors.New("changed"))))
+	require.Contains(t, w.reached.labels, "b")
+	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
+	require.Error(t, look(context.DeadlineExceeded))
+	require.Empty(t, w.reached.labels, "nobody answers")
 }
 
 // With a control plane go the authorities of its cluster, so it stays for as long as there are servers, and says so.

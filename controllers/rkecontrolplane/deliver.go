@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	s.result = planner.Plan(s.snapshot)
 	// A Machine that cannot be written keeps no other from its plan.
-	untold := errors.Join(r.warn(ctx, s), r.protect(ctx, s), r.markControlPlane(ctx, s), r.tellVersions(ctx, s))
+	untold := errors.Join(r.protect(ctx, s), r.markControlPlane(ctx, s), r.tellVersions(ctx, s))
 	delivered := false
 	for _, verdict := range s.result.Machines {
 		if verdict.Delivery == nil {
@@ -95,6 +95,9 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	if detour := r.detour(s); detour != "" {
 		warnings = append(warnings, detour)
 		s.warned.Endpoint = s.snapshot.Endpoint
+	}
+	if s.refused != "" {
+		warnings = append(warnings, s.refused)
 	}
 	if len(warnings) == 0 {
 		s.conditions.Drop(rkev1.WarningsCondition)

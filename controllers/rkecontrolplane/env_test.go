@@ -53,6 +53,8 @@ type workloads struct {
 	proxied bool
 	labels  map[string]map[string]string
 	taints  map[string][]corev1.Taint
+	// refused is why a Node is given nothing.
+	refused map[string]error
 }
 
 var _ rkecontrolplane.Clusters = &workloads{}
@@ -63,6 +65,9 @@ func (c *workloads) Proxied(client.ObjectKey) bool            { return c.proxied
 func (c *workloads) OnNode(func(client.ObjectKey, types.UID)) {}
 
 func (c *workloads) KeepNode(_ context.Context, _ client.ObjectKey, node string, labels map[string]string, taints []corev1.Taint) error {
+	if err := c.refused[node]; err != nil {
+		return err
+	}
 	c.labels[node], c.taints[node] = labels, taints
 	return nil
 }
