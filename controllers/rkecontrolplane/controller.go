@@ -143,6 +143,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		step.Of(rkev1.ReconciledCondition, "", r.machines))}
 	if errs[0] == nil {
 		errs = r.bringForward(ctx, s)
+	} else if _, stalled := errors.AsType[*step.Stalled](errs[0]); stalled {
+		errs = append(errs, r.tellMachines(ctx, s))
 	}
 	if s.conditions.Get(rkev1.ReconciledCondition) != nil { // a conflict may have come before it was found out
 		s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition, rkev1.AvailableCondition)

@@ -139,4 +139,5 @@ func TestPlansExceeded(t *testing.T) {
 	}
 	w.quiet()
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.PlansExceededReason), "more than 16777216 bytes")
+	testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.ReconciledCondition, metav1.ConditionUnknown, rkev1.PlansExceededReason)
 }

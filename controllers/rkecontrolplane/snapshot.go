@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/planner"
 )
@@ -139,12 +140,13 @@ func (r *Reconciler) foreign(ctx context.Context, s *scope, key planner.ObjectKe
 	return credential.Source{Reader: r.Reader, Trusted: r.TrustedCredentialNamespaces}.Look(ctx, credential.Parse(s.Namespace, key.Name), secret)
 }
 
-// machines are those of the cluster whose bootstrap is ours, with their plan Secrets.
+// machines are those of the cluster whose bootstrap is ours, with their plan Secrets. Where those are too much the machines are known all the same.
 func (r *Reconciler) machines(ctx context.Context, s *scope) error {
-	var err error
-	if s.plans, err = r.planSecrets(ctx, s); err != nil {
-		return err
+	plans, exceeded := r.planSecrets(ctx, s)
+	if _, stalled := errors.AsType[*step.Stalled](exceeded); exceeded != nil && !stalled {
+		return exceeded
 	}
+	s.plans = plans
 	ofCluster := []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
 	list, bootstraps := &clusterv1.MachineList{}, &rkev1.RKEBootstrapList{}
 	if err := r.Client.List(ctx, list, ofCluster...); err != nil {
@@ -176,7 +178,7 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 		}
 		s.members, s.snapshot.Machines = append(s.members, m), append(s.snapshot.Machines, seen)
 	}
-	return nil
+	return exceeded
 }
 
 // overdue reports whether a machine that has applied its plan is not as it should be for longer than that may take. Its own conditions tell since when.
