@@ -64,9 +64,9 @@ func (r *Reconciler) isIrreplaceable(s *scope, m member) bool {
 	return made && planner.RolesOf(m.Labels).Etcd && m.plan != nil && m.plan.Annotations[rkev1.JoinedToAnnotation] != "" && members < 3
 }
 
-// isChanging reports whether a machine that was well is given another plan, or has been at one for less than its time, which its condition PlanApplied tells: that
-// is about its agent alone, so that a fault of the control plane neither ends the time nor adds to it. A machine that never became a Node, and one that has applied
-// its plan, are for whoever checks health to judge.
+// isChanging reports whether a machine that was well is given another plan, or has been at one for less than its time, which its condition PlanApplied tells:
+// that is about its agent alone, so that a fault of the control plane neither ends the time nor adds to it. A machine that never became a Node, and one that
+// has applied its plan, are for whoever checks health to judge.
 func (r *Reconciler) isChanging(s *scope, i int) bool {
 	m := s.members[i]
 	if !m.Status.NodeRef.IsDefined() {
