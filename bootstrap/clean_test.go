@@ -246,7 +246,7 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 		"a mount in place of containerd's folder": {func(s *server) { s.mount("/var/lib/rancher/k3s/agent/containerd") }, 1, "/containerd is mounted below "},
 		"a mount that is not the kubelet's":       {func(s *server) { s.mount("/var/lib/kubelet/mine") }, 1, "/var/lib/kubelet/mine is mounted below "},
 		"a mount among what uninstallers remove":  {func(s *server) { s.mount("/var/log/pods/mine") }, 1, "/var/log/pods/mine is mounted below "},
-		"a mount below the agent's folder":        {func(s *server) { s.mount("/var/lib/drover-agent/work/x") }, 1, "/work/x is mounted below "},
+		"a mount below the agent's folder":        {func(s *server) { s.mount("/var/lib/drover-agent/images/x") }, 1, "/images/x is mounted below "},
 		"a volume that is in use after all pods are killed": {func(s *server) {
 			s.mount("/var/lib/kubelet/pods/1/volumes/x")
 			s.program("umount", "exit 32")
