@@ -373,9 +373,8 @@ func TestScript_servers(t *testing.T) {
 	} {
 		for tool, other := range map[string]string{"curl": "wget", "wget": "curl"} {
 			t.Run(what+", "+tool, func(t *testing.T) {
-				if _, err := exec.LookPath(tool); err != nil {
-					t.Skip(err)
-				}
+				_, err := exec.LookPath(tool)
+				require.NoError(t, err, "make setup installs it")
 				s := newServer(t)
 				s.program("sleep", givesUp)
 				s.lacks(other)

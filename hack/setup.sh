@@ -8,6 +8,7 @@ packages=(
   openssh-server # tests start it on loopback for themselves
   containerd runc containernetworking-plugins iptables conntrack iproute2   # real containers
   debootstrap systemd-container                                             # real servers
+  curl wget # the install script goes by either
 )
 go_version=1.26.8 # what the module asks for; only fetched where no Go >= 1.26 is found
 go_home=/usr/local/lib/drover-go
