@@ -20,14 +20,13 @@ import (
 type server struct {
 	t   *testing.T
 	dir string
-	// user is what id -u says.
-	user string
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{t: t, dir: t.TempDir(), user: "0"}
+	s := &server{t: t, dir: t.TempDir()}
 	require.NoError(t, os.MkdirAll(s.path("bin"), 0o700))
+	s.program("id", `cat "$SERVER/user" 2>/dev/null || echo 0`)
 	s.program("hostname", `[ $# = 0 ] && { cat "$SERVER/name" 2>/dev/null; exit 0; }; echo "$1" >"$SERVER/name"`)
 	s.program("hostnamectl", `[ "$1" = set-hostname ] && echo "$2" >"$SERVER/name"`)
 	s.write("hosts", "127.0.0.1 localhost\n")
@@ -64,16 +63,18 @@ func (s *server) boot(script string) (int, string) {
 }
 
 func (s *server) follow(ctx context.Context, script string) (int, string) {
-	s.program("id", "echo "+s.user)
-	upload := s.path("upload-" + strings.ReplaceAll(time.Now().Format("150405.000000000"), ".", "-"))
-	require.NoError(s.t, os.WriteFile(upload, []byte(script), 0o600))
+	file, err := os.CreateTemp(s.dir, "upload-")
+	require.NoError(s.t, err)
+	upload := file.Name()
+	_, err = file.WriteString(script)
+	require.NoError(s.t, errors.Join(err, file.Close()))
 	command := exec.CommandContext(ctx, "/bin/sh", "-s", "--", s.path("marker/uid"), upload, "pool-1", s.path("hosts"))
 	command.Stdin = strings.NewReader(runOnce)
 	command.Env = []string{"PATH=" + s.path("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin", "SERVER=" + s.dir}
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	command.WaitDelay = 5 * time.Second
-	err := command.Run()
+	err = command.Run()
 	code := 0
 	if ended, failed := errors.AsType[*exec.ExitError](err); failed {
 		code = ended.ExitCode()
@@ -138,7 +139,6 @@ func TestRunOnce_once(t *testing.T) {
 // TestRunOnce_at_once: several Jobs at the same moment, as when one was thought lost.
 func TestRunOnce_at_once(t *testing.T) {
 	s := newServer(t)
-	s.program("id", "echo 0")
 	var group sync.WaitGroup
 	codes := make(chan int, 5)
 	for range 5 {
@@ -169,7 +169,6 @@ func TestRunOnce_goes_on(t *testing.T) {
 		command.Env = []string{"PATH=" + s.path("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin", "SERVER=" + s.dir}
 		_ = command.Run()
 	}()
-	s.program("id", "echo 0")
 	s.write("upload", "#!/bin/sh\necho begun >$SERVER/go\nread x <$SERVER/go\necho ended\nexit 5\n")
 	begun, err := os.ReadFile(s.path("go"))
 	require.NoError(t, err)
@@ -185,7 +184,7 @@ func TestRunOnce_goes_on(t *testing.T) {
 // TestRunOnce_needs_root and leaves nothing without it.
 func TestRunOnce_needs_root(t *testing.T) {
 	s := newServer(t)
-	s.user = "1000"
+	s.write("user", "1000\n")
 	code, _ := s.boot("#!/bin/sh\necho x >$SERVER/ran\n")
 	require.Equal(t, statusNoRoot, code)
 	require.Empty(t, s.read("ran"))
@@ -286,7 +285,6 @@ func (s *server) claim(arguments ...string) string {
 // Of machines that come at the same moment one gets the host, and all are told which.
 func TestClaim_oneOfManyGetsTheHost(t *testing.T) {
 	s := newServer(t)
-	s.program("id", "echo 0")
 	file := s.path("lib/claim")
 	told := make([]string, 8)
 	var group sync.WaitGroup
