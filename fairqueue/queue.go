@@ -14,50 +14,62 @@ import (
 
 // New makes what a controller with so many workers makes its queue with. The last fifth of the workers, and one at least, is for namespaces that have
 // none at work; a single worker is everybody's.
-func New(workers int) func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+func New(workers int) Maker[reconcile.Request] {
+	return NewOf(workers, func(item reconcile.Request) string { return item.Namespace })
+}
+
+// Maker is what controller-runtime's Options.NewQueue takes.
+type Maker[T comparable] = func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T]
+
+// NewOf is New for a controller whose requests are of another type, and in the namespaces that it says.
+func NewOf[T comparable](workers int, namespace func(T) string) Maker[T] {
 	const reserve = 5
 	free := max(1, workers-max(1, workers/reserve))
-	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-		plain := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: newTurns()})
-		shared := &queue{TypedInterface: plain, free: free, working: map[string]int{}, parked: newTurns()}
-		delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: shared})
-		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, DelayingQueue: delayed})
+	return func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
+		plain := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: newTurns(namespace)})
+		shared := &queue[T]{TypedInterface: plain, free: free, working: map[string]int{}, parked: newTurns(namespace)}
+		delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: shared})
+		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delayed})
 	}
 }
 
 // turns is what waits, each namespace's in its order. The queue around it locks.
-type turns struct {
-	of map[string]workqueue.Queue[reconcile.Request]
+type turns[T comparable] struct {
+	namespace func(T) string
+	of        map[string]workqueue.Queue[T]
 	// order are the namespaces that wait, the next first.
 	order []string
 	sum   int
 }
 
-func newTurns() *turns { return &turns{of: map[string]workqueue.Queue[reconcile.Request]{}} }
+func newTurns[T comparable](namespace func(T) string) *turns[T] {
+	return &turns[T]{namespace: namespace, of: map[string]workqueue.Queue[T]{}}
+}
 
 // Touch implements workqueue.Queue.
-func (*turns) Touch(reconcile.Request) {}
+func (*turns[T]) Touch(T) {}
 
 // Push implements workqueue.Queue.
-func (t *turns) Push(item reconcile.Request) {
-	own := t.of[item.Namespace]
+func (t *turns[T]) Push(item T) {
+	namespace := t.namespace(item)
+	own := t.of[namespace]
 	if own == nil {
-		own = workqueue.DefaultQueue[reconcile.Request]()
-		t.of[item.Namespace] = own
-		t.order = append(t.order, item.Namespace)
+		own = workqueue.DefaultQueue[T]()
+		t.of[namespace] = own
+		t.order = append(t.order, namespace)
 	}
 	own.Push(item)
 	t.sum++
 }
 
 // Len implements workqueue.Queue.
-func (t *turns) Len() int { return t.sum }
+func (t *turns[T]) Len() int { return t.sum }
 
 // Pop implements workqueue.Queue.
-func (t *turns) Pop() reconcile.Request { return t.take(t.order[0]) }
+func (t *turns[T]) Pop() T { return t.take(t.order[0]) }
 
 // take takes a namespace's first, and puts the namespace behind the others.
-func (t *turns) take(namespace string) reconcile.Request {
+func (t *turns[T]) take(namespace string) T {
 	t.order = slices.DeleteFunc(t.order, func(one string) bool { return one == namespace })
 	own := t.of[namespace]
 	item := own.Pop()
@@ -71,8 +83,8 @@ func (t *turns) take(namespace string) reconcile.Request {
 }
 
 // queue keeps back what is of a namespace that has workers already when only those in reserve are left.
-type queue struct {
-	workqueue.TypedInterface[reconcile.Request]
+type queue[T comparable] struct {
+	workqueue.TypedInterface[T]
 
 	// free is how many workers anybody may have.
 	free int
@@ -81,11 +93,11 @@ type queue struct {
 	working map[string]int
 	busy    int
 	// parked were taken from the queue and wait for somebody to be done.
-	parked *turns
+	parked *turns[T]
 }
 
 // Get implements workqueue.TypedInterface.
-func (q *queue) Get() (reconcile.Request, bool) {
+func (q *queue[T]) Get() (T, bool) {
 	for {
 		item, shutdown := q.TypedInterface.Get()
 		if shutdown || q.begin(item) {
@@ -94,22 +106,23 @@ func (q *queue) Get() (reconcile.Request, bool) {
 	}
 }
 
-func (q *queue) begin(item reconcile.Request) bool {
+func (q *queue[T]) begin(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.working[item.Namespace] > 0 && q.busy >= q.free {
+	namespace := q.parked.namespace(item)
+	if q.working[namespace] > 0 && q.busy >= q.free {
 		q.parked.Push(item)
 		return false
 	}
-	q.working[item.Namespace]++
+	q.working[namespace]++
 	q.busy++
 	return true
 }
 
 // Done implements workqueue.TypedInterface.
-func (q *queue) Done(item reconcile.Request) {
+func (q *queue[T]) Done(item T) {
 	q.TypedInterface.Done(item)
-	for _, next := range q.end(item.Namespace) {
+	for _, next := range q.end(q.parked.namespace(item)) {
 		// For the queue it was worked on, and is wanted again.
 		q.Add(next)
 		q.TypedInterface.Done(next)
@@ -117,7 +130,7 @@ func (q *queue) Done(item reconcile.Request) {
 }
 
 // end gives back a worker, and returns what that lets go on: one of a namespace that has no worker any more, and one of whose turn it is.
-func (q *queue) end(namespace string) (next []reconcile.Request) {
+func (q *queue[T]) end(namespace string) (next []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy--

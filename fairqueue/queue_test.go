@@ -2,6 +2,10 @@ package fairqueue
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,4 +66,33 @@ func TestQueue_isShared(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each controller has such a queue, but for those of kinds that no tenant makes, and for the one whose workers have shares of their own.
+func TestQueue_ofEveryController(t *testing.T) {
+	const root = ".."
+	without := []string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if hidden := strings.HasPrefix(entry.Name(), ".") && path != root; hidden && entry.IsDir() {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(content)) {
+			if strings.Contains(line, "MaxConcurrentReconciles:") && !strings.Contains(line, "NewQueue:") {
+				without = append(without, filepath.ToSlash(filepath.Dir(path)))
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"../controllers/nodedriver", "../capi/workload"}, without)
 }

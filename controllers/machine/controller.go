@@ -39,6 +39,7 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/credential"
+	"github.com/drover-project/drover/fairqueue"
 	"github.com/drover-project/drover/jobrunner"
 )
 
@@ -270,8 +271,9 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 
 // Register adds the controller to a manager, whose scheme must know CAPI's, Drover's and apiextensions' kinds.
 func (c *Controller) Register(mgr manager.Manager) error {
+	queue := fairqueue.NewOf(c.options.Workers, func(item Request) string { return item.Namespace })
 	machines, err := controller.NewTyped("drover-machine", mgr, controller.TypedOptions[Request]{
-		Reconciler: c, MaxConcurrentReconciles: c.options.Workers})
+		Reconciler: c, MaxConcurrentReconciles: c.options.Workers, NewQueue: queue})
 	if err != nil {
 		return fmt.Errorf("making the machine controller: %w", err)
 	}

@@ -171,8 +171,7 @@ func (q *inquiry) readTag(ctx context.Context) error {
 	if q.owner == nil {
 		return nil
 	}
-	named := maps.Clone(q.fresh)
-	maps.Copy(named, machinedir.Renew(q.record, q.fresh, q.credentials()))
+	named := layered(q.fresh, machinedir.Renew(q.record, q.fresh, q.credentials()))
 	server, err := q.owner.Get(ctx, named, q.request.Tags[jobrunner.TagMachineUID])
 	if cancelled(err) {
 		return err
@@ -394,10 +393,7 @@ func (q *inquiry) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	record := make(clouds.Record, len(q.fresh)+len(server.Record))
-	for _, layer := range []clouds.Record{q.fresh, q.record, server.Record} {
-		maps.Copy(record, layer)
-	}
+	record := layered(q.fresh, q.record, server.Record)
 	record["SSHKeyPath"], record["StorePath"] = q.dir.Path("id_rsa"), q.dir.Store
 	if err := q.loadRecord(ctx, machinedir.Renew(record, q.fresh, q.credentials())); err != nil {
 		return err
@@ -408,6 +404,15 @@ func (q *inquiry) adopt(ctx context.Context) error {
 		q.advance(state.PhaseRecorded)
 	}
 	return q.saveProgress(ctx)
+}
+
+// layered is a record of its own with the fields of all; of those in several the last counts.
+func layered(layers ...clouds.Record) clouds.Record {
+	record := clouds.Record{}
+	for _, layer := range layers {
+		maps.Copy(record, layer)
+	}
+	return record
 }
 
 // tellTaken tells of a server that its driver did not finish how that had failed.

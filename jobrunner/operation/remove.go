@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -132,9 +131,7 @@ func (s *session) given() clouds.Record {
 	if named == nil {
 		return nil
 	}
-	record := maps.Clone(s.fresh)
-	maps.Copy(record, named)
-	return record
+	return layered(s.fresh, named)
 }
 
 // called says by what people find a server at the cloud, and whose it is by its tags.

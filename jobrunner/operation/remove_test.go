@@ -255,6 +255,22 @@ func TestForeignDriver_with_its_record_only(t *testing.T) {
 	require.NoFileExists(t, server)
 }
 
+// The driver takes its options no more, for the credential's token is gone: the removal fails in words, and goes on when it is there again.
+func TestRemove_without_credential(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, "digitalocean")
+	j.mustCreate()
+	given := j.request.CredentialEnv
+	j.request.CredentialEnv = nil
+	code, result := j.run(t.Context(), state.Remove)
+	require.Equal(t, operation.ExitFailed, code)
+	require.Equal(t, rkev1.ClassUnauthorized, result.Class, result.Message)
+	require.Contains(t, result.Notes[0], "the machine's options are of no use any more: digitalocean driver requires the --digitalocean-access-token option")
+	require.Len(t, j.droplets(false), 1)
+	j.request.CredentialEnv = given
+	j.mustRemove()
+}
+
 func TestNoneDriver(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "none")
