@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -46,6 +47,14 @@ func Parse(from, name string) Ref {
 // IsForeign reports whether the Secret is in another namespace than the object that names it.
 func (r Ref) IsForeign() bool { return r.Namespace != r.From }
 
+// Read reads the Secret, or whatever obj is. There is none of a name that no object can have.
+func (r Ref) Read(ctx context.Context, reader client.Reader, obj client.Object) error {
+	if len(validation.IsDNS1123Label(r.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(r.Name)) > 0 {
+		return apierrors.NewNotFound(corev1.Resource("secrets"), r.Name)
+	}
+	return reader.Get(ctx, r.NamespacedName, obj) //nolint:wrapcheck // by its kind the caller tells what it means
+}
+
 // Source finds the Secrets of credentials.
 type Source struct {
 	Reader client.Reader
@@ -58,7 +67,7 @@ const rancherPrefix = "cc-"
 
 // Look reads a Secret, or only its metadata, if the object that names it may use it; otherwise the error is one of those above.
 func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
-	err := s.Reader.Get(ctx, ref.NamespacedName, secret)
+	err := ref.Read(ctx, s.Reader, secret)
 	// A foreign one names the namespace of who uses it, or is a credential of Rancher's in a namespace that is trusted.
 	ofRancher := slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix)
 	switch {

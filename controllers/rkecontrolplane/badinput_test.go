@@ -103,6 +103,13 @@ func TestBadInput(t *testing.T) {
 			there.Annotations = map[string]string{rkev1.AllowedNamespacesAnnotation: w.obj.Namespace}
 			require.NoError(w, w.Update(w.Context(), there))
 		}},
+		"a bucket's credential of a name that none can have": {func(w *world) {
+			w.change(func(o *rkev1.RKEControlPlane) {
+				o.Spec.ETCD = &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{Bucket: "backups", CloudCredentialName: "another/backups"}}
+			})
+		}, rkev1.SnapshotCredentialMissingReason, `spec.etcd.s3.cloudCredentialName: there is no Secret "another/backups" in the control plane's namespace`, func(w *world) {
+			w.change(func(o *rkev1.RKEControlPlane) { o.Spec.ETCD = nil })
+		}},
 		"a bucket's credential of Rancher's in a namespace that is not trusted": {func(w *world) {
 			bucket(w, testkit.Namespace(w.T), "cc-backups")
 		}, rkev1.SnapshotCredentialMissingReason, "that may be used here", func(w *world) {

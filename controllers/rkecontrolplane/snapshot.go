@@ -119,7 +119,7 @@ func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey
 	var err error
 	if ref := credential.Parse(s.Namespace, key.Name); ref.IsForeign() {
 		err = r.foreign(ctx, s, key, secret)
-	} else if err = r.Reader.Get(ctx, ref.NamespacedName, read); err == nil {
+	} else if err = ref.Read(ctx, r.Reader, read); err == nil {
 		err = r.takeAlong(ctx, read)
 	}
 	object := planner.Object{Type: string(secret.Type), Data: map[string][]byte{},
