@@ -26,7 +26,7 @@ const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 // ControlPlanes is the webhook for the deletion of RKEControlPlanes. With one go the authorities and tokens by which its Cluster's servers are reached, and Cluster
 // API deletes it also with another Cluster that names it.
 type ControlPlanes struct {
-	// Reader of Clusters and Machines.
+	// Reader of Clusters and Machines as they are now: kubectl deletes a manifest's control plane a moment after its Cluster.
 	Reader client.Reader
 }
 
