@@ -206,16 +206,20 @@ const (
 // recorder polls the driver's record while it creates.
 type recorder struct {
 	s *session
-	// kept is the record that was saved last; named that it names a server.
-	kept  []byte
-	named bool
-	saved time.Time
+	// before is the record right before the create; kept the one that was saved last; names what that names.
+	before clouds.Record
+	kept   []byte
+	names  recordNames
+	saved  time.Time
 }
 
 // watchCreate runs the driver's Create and saves its record as soon as it names a server.
 func (s *session) watchCreate(ctx context.Context) error {
-	rec := &recorder{s: s, saved: time.Now()}
+	rec := &recorder{s: s, before: s.fresh, names: namesNothing, saved: time.Now()}
 	rec.kept, _ = s.driver.Record(ctx)
+	if before, err := clouds.DecodeRecord(rec.kept); err == nil {
+		rec.before = before
+	}
 	created := make(chan error, 1)
 	running := s.driver
 	go func() { created <- running.Create(context.WithoutCancel(ctx)) }()
@@ -249,31 +253,42 @@ func (r *recorder) poll(ctx context.Context) {
 		return
 	}
 	s.record = record
-	names := s.names(record, forCreate) >= namesServer
-	if s.profile.ID == "" && s.request.ProviderIDTemplate == "" {
-		// A driver without profile is believed to have made a server as soon as its record changes.
-		names = !s.profile.NoServer
-	}
-	// Of a driver of which it cannot be told which field of the record names the server, any change may be the one.
-	isKnown := s.profile.ID != "" || s.profile.ByName || s.profile.NoServer || s.request.ProviderIDTemplate != ""
-	if r.named == names && isKnown && time.Since(r.saved) < saveInterval {
+	names, isKnown := r.named()
+	if r.names == names && isKnown && time.Since(r.saved) < saveInterval {
 		return
 	}
-	if names {
+	if names >= mayName {
 		s.advance(state.PhaseRecorded)
 	}
 	if err := s.saveProgress(ctx); err != nil {
 		s.log.printf("keeping the driver's record: %v", err)
 		return
 	}
-	r.kept, r.named, r.saved = raw, names, time.Now()
+	r.kept, r.names, r.saved = raw, names, time.Now()
+}
+
+// named says what the session's record names, and whether it is known which field of it names the server: else any change may be the one.
+func (r *recorder) named() (names recordNames, isKnown bool) {
+	s, template := r.s, r.s.request.ProviderIDTemplate
+	names = s.names(s.record, forCreate)
+	switch {
+	case s.profile.NoServer:
+		return namesNothing, true
+	case s.profile.ID == "" && template == "":
+		// A driver without profile is believed to have made a server as soon as its record changes.
+		return max(names, namesServer), s.profile.ByName
+	case s.naming() == byRecord && len(clouds.Missing(template, s.record)) < len(clouds.Missing(template, r.before)):
+		// What fills a part of the template may be the server's ID, though another part stays empty.
+		names = max(names, mayName)
+	}
+	return names, names != mayName
 }
 
 // cancel gives a driver that has not named its server a moment to do so, and ends it.
 func (r *recorder) cancel(ctx context.Context, created <-chan error, tick <-chan time.Time) error {
 	r.s.log.printf("cancelled while the driver creates the server")
 	deadline := time.After(cancelGrace)
-	for done := false; !done && !r.named && !r.s.profile.NoServer; {
+	for done := false; !done && r.names < namesServer && !r.s.profile.NoServer; {
 		select {
 		case err := <-created:
 			if err != nil {

@@ -44,11 +44,31 @@ func TestRecorded_isTaken(t *testing.T) {
 	}
 }
 
+// TestRecorded_inPart: one empty field of the template does not hide the server that the others name.
+func TestRecorded_inPart(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]struct {
+		kind state.Operation
+		want told
+	}{
+		"another attempt removes what has no address": {state.Create, told{rkev1.ServerIncompleteReason, rkev1.ClassTransient, false, state.PhaseGone}},
+		"a removal needs nobody":                      {state.Remove, cleared},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, servers := regionJob(t, "slow://{ServerID}/{Missing}", "numbered not to my liking")
+			require.Equal(t, known(rkev1.ClassUnknown), j.tell(state.Create), j.output)
+			require.Equal(t, next.want, j.tell(next.kind), j.output)
+			require.Zero(t, servers.servers())
+		})
+	}
+}
+
 // TestRecorded_isTold: where nobody can tell which field names the server, the user is told what the driver had recorded, and
 // again when it is forgotten at his word.
 func TestRecorded_isTold(t *testing.T) {
 	t.Parallel()
-	j, _ := regionJob(t, "slow://{Missing}/{ServerID}", "numbered not to my liking")
+	j, _ := regionJob(t, "slow://{Missing}/{Id}", "numbered not to my liking")
 	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create), j.output)
 	j.request.Options["slow-mode"] = "good"
 	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create), "another attempt keeps the words of the first")
