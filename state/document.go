@@ -141,6 +141,8 @@ type Result struct {
 	Made bool `json:"made,omitempty"`
 	// Taken says of a server of an earlier attempt, which its driver did not finish, how it had failed; empty for one that was made or finished.
 	Taken string `json:"taken,omitempty"`
+	// Recorded are the IDs and addresses that the driver has recorded of a server that may be there, set by an operation that failed.
+	Recorded string `json:"recorded,omitempty"`
 	// Notes are things to know that are no failure, such as a host key that could not be recorded.
 	Notes     []string  `json:"notes,omitempty"`
 	StartTime time.Time `json:"startTime"`

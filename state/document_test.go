@@ -21,7 +21,7 @@ var (
 func documents() map[string]any {
 	return map[string]any{
 		"result": state.Result{Operation: state.Remove, Attempt: 3, Outcome: state.Failed, Reason: "DriverFailed", Class: "Quota",
-			Message: "no room", ServerMayExist: true, Notes: []string{"n"}, StartTime: begin, EndTime: end},
+			Message: "no room", ServerMayExist: true, Recorded: "ServerID srv-1", Notes: []string{"n"}, StartTime: begin, EndTime: end},
 		"journal": state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseRecorded, InstanceName: "pool1-abc", Driver: "acme", Time: begin},
 		"server": state.Server{InstanceID: "1", ProviderID: "acme://1", Addresses: []state.Address{{Type: "ExternalIP", Address: "198.18.0.7"}},
 			SSHUser: "root", SSHHost: "198.18.0.7", SSHPort: 22, FailureDomain: "zone-a"},

@@ -68,7 +68,7 @@ func ReadResult(data map[string][]byte, key string) (Result, error) {
 		r.Retry = nil
 	}
 	r.Looked = min(max(r.Looked, 0), r.Attempt)
-	r.Message, r.Taken = Printable(r.Message, MaxMessage), Printable(r.Taken, MaxMessage)
+	r.Message, r.Taken, r.Recorded = Printable(r.Message, MaxMessage), Printable(r.Taken, MaxMessage), Printable(r.Recorded, MaxMessage)
 	r.StartTime, r.EndTime, r.ContactUntil = plausible(r.StartTime), plausible(r.EndTime), plausible(r.ContactUntil)
 	r.Notes = r.Notes[:min(len(r.Notes), maxNotes)]
 	for i, note := range r.Notes {

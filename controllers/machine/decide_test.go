@@ -315,6 +315,9 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 	} {
 		require.Equal(t, want, scopeOf(made, func(s *scope) { s.driver.ref.Name = driver }).leftBehind(), driver)
 	}
+	late := stateWith(map[string]string{state.JournalKey: `{"phase":"Intent","instanceName":"m1"}`, state.ResultKey: `{"outcome":"Failed","recorded":"ServerID srv-1"}`})
+	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named m1, of which the driver recorded ServerID srv-1, with its SSH key, disks "+
+		"and whatever else the driver made", scopeOf(late).leftBehind())
 	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named , with its SSH key, disks and whatever else the driver made",
 		scopeOf().leftBehind(), "nothing is known")
 }

@@ -141,13 +141,14 @@ func (s *scope) leftBehind() string {
 	if cloud.TakesHosts() {
 		text = "the user gave the host up, which was not cleaned: that of " + s.state.InstanceName
 	}
-	if server := s.state.Server; server.IsRead() {
-		if server.Value.InstanceID != "" {
-			text += ", ID " + server.Value.InstanceID
-		}
-		for _, address := range server.Value.Addresses {
-			text += ", " + address.Type + " " + address.Address
-		}
+	switch server, recorded := s.state.Server.Value, s.state.Result.Value.Recorded; {
+	case server.InstanceID != "":
+		text += ", ID " + server.InstanceID
+	case recorded != "":
+		text += ", of which the driver recorded " + recorded
+	}
+	for _, address := range s.state.Server.Value.Addresses {
+		text += ", " + address.Type + " " + address.Address
 	}
 	if cloud.NoServer && cloud.Beside == "" {
 		return text

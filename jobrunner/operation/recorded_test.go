@@ -76,6 +76,7 @@ func TestRecorded_isTold(t *testing.T) {
 	result, err := state.ReadResult(j.state(), state.ResultKey)
 	require.NoError(t, err)
 	require.Contains(t, result.Message, "the driver recorded "+id)
+	require.Equal(t, id, result.Recorded, "also for who abandons the machine")
 	require.Contains(t, result.Message, "not to my liking", "how the attempt failed that left the doubt")
 	j.request.Looked = j.request.Attempt - 1
 	_, result = j.run(t.Context(), state.Create)

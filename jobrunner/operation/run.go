@@ -186,6 +186,9 @@ func (s *session) conclude(err error) {
 		r.Reason, r.Class = known.reason, known.class
 	}
 	r.Message = clip(s.redactor.String(err.Error()), maxMessage)
+	if r.ServerMayExist {
+		r.Recorded = s.redactor.String(s.recorded())
+	}
 }
 
 // finish saves all there is to keep in one write, and says it again where Kubernetes keeps it for a while.

@@ -35,8 +35,10 @@ func Remains(m *facts.Machine, st *facts.State) string {
 	if st == nil || st.Name == "" {
 		return text + "  nothing more is known: the state Secret is missing or cannot be read\n"
 	}
-	if st.Server != nil {
+	if st.Server != nil && st.Server.InstanceID != "" {
 		add("instance id", st.Server.InstanceID)
+	} else if st.Result != nil {
+		add("the driver recorded", st.Result.Recorded)
 	}
 	add("how far it came:", came(st))
 	return text

@@ -53,6 +53,8 @@ func TestRemains_whole(t *testing.T) {
   instance id 4711
   how far it came: the server was made and bootstrapped (Bootstrapped, attempt 1 to create)
 `, explain.Remains(s.Machine, s.State))
+	s.State.Server.InstanceID, s.State.Result = "", &state.Result{Recorded: "ServerID srv-1"}
+	require.Contains(t, explain.Remains(s.Machine, s.State), "\n  the driver recorded ServerID srv-1\n")
 	host := machine().Machine
 	host.Kind.Name = "GenericMachine"
 	require.Contains(t, explain.Remains(host, nil), "What may remain of web-1 on its host, and must then be removed there by hand, as docs/drivers.md tells:\n  driver generic\n")
