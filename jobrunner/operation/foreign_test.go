@@ -67,8 +67,9 @@ func (d *foreignDriver) PreCreateCheck() error {
 	return nil
 }
 
-// Create does what the mode says: "fail", "made", "numbered" and "noted" are followed by the words of the error, for which nothing, a
-// server, one whose ID is in the record, or one with an address too is made; "noted-gone" is cleaned up by the driver itself.
+// Create does what the mode says: "panic", "fail", "made", "numbered" and "noted" are followed by the words of the panic or the error, for
+// which nothing (the first two), a server, one whose ID is in the record, or one with an address too is made; "noted-gone" is cleaned up by
+// the driver itself.
 func (d *foreignDriver) Create() error {
 	mode, words, _ := strings.Cut(d.Mode, " ")
 	switch mode {
@@ -78,6 +79,8 @@ func (d *foreignDriver) Create() error {
 		return errors.New("quota exceeded for servers")
 	case "die":
 		os.Exit(7)
+	case "panic":
+		panic(words)
 	case "mystery":
 		return errors.New("something happened")
 	case "hang":

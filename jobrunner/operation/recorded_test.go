@@ -91,3 +91,11 @@ func TestTaken_isTold(t *testing.T) {
 	require.Contains(t, j.mustCreate().Taken, "its driver had made it and failed: attaching the volume failed")
 	require.Empty(t, j.mustCreate().Taken, "by now it is finished")
 }
+
+// TestPanic_isTold with its words, where libmachine does not recover it, and without secrets.
+func TestPanic_isTold(t *testing.T) {
+	t.Parallel()
+	j, _ := regionJob(t, "", "panic no such place: ams3")
+	_, result := j.run(t.Context(), state.Create)
+	require.Contains(t, result.Message, "the driver does not answer: its process ended during Create: panic: no such place: [redacted]. Whether server ")
+}

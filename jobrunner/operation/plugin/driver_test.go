@@ -144,6 +144,11 @@ func (d *obedient) act() error {
 		return errors.New(nobody.Name)
 	case "panic-text":
 		panic("no error, but a text")
+	case "panic-aside":
+		go panic(errors.New("nobody recovers this\nwhatever else it says"))
+		select {}
+	case "panic-long":
+		panic(strings.Repeat("x", 1<<20))
 	case "exit":
 		os.Exit(7)
 	case "print":
@@ -297,13 +302,15 @@ func TestProcess_accidents(t *testing.T) {
 	order(t, p, "nothing")
 	require.NoError(t, p.Create(t.Context()), "it lives on")
 
-	for _, what := range []string{"exit", "panic-text"} {
+	for what, says := range map[string]string{
+		"exit": "", "panic-text": ": panic: no error, but a text", "panic-aside": ": panic: nobody recovers this", "panic-long": "",
+	} {
 		t.Run(what, func(t *testing.T) {
 			p, _ := start(t, "")
 			order(t, p, what)
 			err := p.Create(t.Context())
 			require.ErrorIs(t, err, plugin.ErrUnresponsive)
-			require.EqualError(t, err, "the driver does not answer: its process ended during Create")
+			require.EqualError(t, err, "the driver does not answer: its process ended during Create"+says)
 			_, err = p.Record(t.Context())
 			require.ErrorIs(t, err, plugin.ErrUnresponsive)
 		})

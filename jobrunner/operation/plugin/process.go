@@ -57,6 +57,8 @@ type Process struct {
 	service string
 	ended   chan struct{}
 	output  io.Writer
+	// words may be read when the process has ended.
+	words *lastWords
 	// grace is how long after its connection a process may end that is said to have ended.
 	grace time.Duration
 	stop  context.CancelFunc
@@ -67,7 +69,8 @@ type Process struct {
 // for its record. Errors wrap ErrUnresponsive when the process runs but does not speak the protocol.
 func Start(ctx context.Context, options Options) (*Process, error) {
 	output, writer := io.Pipe()
-	command, err := begin(options, writer)
+	words := &lastWords{out: options.Output}
+	command, err := begin(options, writer, words)
 	// A binary that was just written is busy while a child that was forked meanwhile has not become its own program yet (go.dev/issue/22315).
 	for range busyTries {
 		if !errors.Is(err, syscall.ETXTBSY) {
@@ -77,12 +80,12 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 		case <-ctx.Done():
 		case <-time.After(busyPause):
 		}
-		command, err = begin(options, writer)
+		command, err = begin(options, writer, words)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("starting the driver: %w", err)
 	}
-	p := &Process{command: command, ended: make(chan struct{}), output: options.Output, grace: endTimeout}
+	p := &Process{command: command, ended: make(chan struct{}), output: options.Output, words: words, grace: endTimeout}
 	address := make(chan string, 1)
 	copied := make(chan struct{})
 	go func() {
@@ -102,14 +105,14 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 	return p, nil
 }
 
-// begin starts the process; what it prints on standard output goes to first.
-func begin(options Options, first io.Writer) (*exec.Cmd, error) {
+// begin starts the process with where its standard output and standard error go.
+func begin(options Options, stdout, stderr io.Writer) (*exec.Cmd, error) {
 	command := exec.Command(options.Path)
 	command.Env = slices.Concat(options.Env, []string{tokenVariable + "=" + tokenValue, nameVariable + "=" + options.Name})
 	command.Dir = options.Dir
 	// A group of its own, so that what the driver starts ends with it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	command.Stdout, command.Stderr = first, options.Output
+	command.Stdout, command.Stderr = stdout, stderr
 	command.WaitDelay = closeTimeout
 	return command, command.Start()
 }
@@ -139,7 +142,7 @@ func (p *Process) connect(ctx context.Context, address <-chan string) error {
 		return fmt.Errorf("%w: it printed no address: %w", ErrUnresponsive, context.Cause(ctx))
 	}
 	if !printed && p.endsNow() {
-		return fmt.Errorf("%w: its process ended at once", ErrUnresponsive)
+		return fmt.Errorf("%w: its process ended at once%s", ErrUnresponsive, p.words.last)
 	}
 	if !isLoopback(where) {
 		return fmt.Errorf("%w: its first line is no loopback address", ErrUnresponsive)
@@ -240,7 +243,7 @@ func (p *Process) call(ctx context.Context, method string, arguments, reply any)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%w: its process ended during %s", ErrUnresponsive, strings.TrimPrefix(method, "."))
+	return fmt.Errorf("%w: its process ended during %s%s", ErrUnresponsive, strings.TrimPrefix(method, "."), p.words.last)
 }
 
 // endsNow tells whether a connection broke because the process ended, which is seen a moment later.
