@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -45,22 +46,31 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return admission.Allowed("")
 	}
-	refusal, warning := "", ""
+	found := fault{}
 	if req.Operation == admissionv1.Create {
-		refusal, err = h.checkDriver(ctx, obj.GetKind())
+		found, err = h.checkDriver(ctx, obj.GetKind())
 	}
-	if name := credentialOf(obj); err == nil && refusal == "" && name != "" && (old == nil || credentialOf(old) != name) {
-		refusal, warning, err = h.checkCredential(ctx, obj, name)
+	if name := credentialOf(obj); err == nil && found.text == "" && name != "" && (old == nil || credentialOf(old) != name) {
+		found, err = h.checkCredential(ctx, obj, name)
 	}
 	switch {
 	case err != nil:
 		return admission.Errored(http.StatusInternalServerError, err)
-	case refusal != "":
-		return admission.Denied(refusal)
-	case warning != "":
-		return admission.Allowed("").WithWarnings(warning)
+	case found.text == "":
+		return admission.Allowed("")
+	case found.waits, found.curable && ptr.Deref(req.DryRun, false):
+		return admission.Allowed("").WithWarnings(found.text)
 	}
-	return admission.Allowed("")
+	return admission.Denied(found.text)
+}
+
+// fault is what is wrong with an object.
+type fault struct {
+	text string
+	// waits tells that the object may wait until it is put right.
+	waits bool
+	// curable tells that another object can put it right. It may be in the same manifest: that of a dry run has nowhere been made.
+	curable bool
 }
 
 // decode gives the new object, and the old one of an update.
@@ -84,7 +94,7 @@ func decode(req admission.Request) (obj, old *unstructured.Unstructured, err err
 
 // checkDriver refuses a new object whose driver nobody answers for. A machine of an inactive driver is let through, so that
 // an existing cluster can replace a server; new templates and configs are not.
-func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (refusal string, err error) {
+func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (fault, error) {
 	found, err := nodeDriverOf(ctx, h.Cached, kind)
 	if err == nil && found == nil {
 		// The cache of a replica that has just started may be behind.
@@ -92,15 +102,15 @@ func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (refusal st
 	}
 	switch {
 	case err != nil:
-		return "", err
+		return fault{}, err
 	case found == nil:
-		return fmt.Sprintf("no NodeDriver makes the kind %s: see `kubectl get nodedrivers`, and create one for this driver first", kind), nil
+		return fault{text: fmt.Sprintf("no NodeDriver makes the kind %s: see `kubectl get nodedrivers`, and create one for this driver first", kind), curable: true}, nil
 	case !found.DeletionTimestamp.IsZero():
-		return fmt.Sprintf("NodeDriver %s is being deleted and makes no new %s: use another driver, or create the NodeDriver again once it is gone", found.Name, kind), nil
+		return fault{text: fmt.Sprintf("NodeDriver %s is being deleted and makes no new %s: use another driver, or create the NodeDriver again once it is gone", found.Name, kind)}, nil
 	case !found.Spec.Active && kind != crdgen.KindsOf(found.DriverName()).Machine:
-		return fmt.Sprintf("NodeDriver %s is inactive: set its spec.active to true to make a new %s", found.Name, kind), nil
+		return fault{text: fmt.Sprintf("NodeDriver %s is inactive: set its spec.active to true to make a new %s", found.Name, kind), curable: true}, nil
 	}
-	return "", nil
+	return fault{}, nil
 }
 
 func nodeDriverOf(ctx context.Context, reader client.Reader, kind string) (*v3.NodeDriver, error) {
@@ -141,34 +151,33 @@ func credentialOf(obj *unstructured.Unstructured) string {
 	return name
 }
 
-// checkCredential refuses a credential that is not there or not for this namespace. The warning is for objects that may
-// wait for theirs.
-func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (refusal, warning string, err error) {
+// checkCredential refuses a credential that is not there or not for this namespace, unless the object may wait for its own.
+func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (fault, error) {
 	ref := credential.Parse(obj.GetNamespace(), name)
 	if ref.Namespace == "" || ref.Name == "" {
-		return fmt.Sprintf("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name), "", nil
+		return fault{text: fmt.Sprintf("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name)}, nil
 	}
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err = credential.Source{Reader: h.Live, Trusted: h.TrustedCredentialNamespaces}.Look(ctx, ref, secret)
+	err := credential.Source{Reader: h.Live, Trusted: h.TrustedCredentialNamespaces}.Look(ctx, ref, secret)
 	message := ""
 	switch {
 	case err == nil:
-		return "", "", nil
+		return fault{}, nil
 	case errors.Is(err, credential.ErrMissing):
 		message = fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", ref, ref.Namespace, ref.Name)
 	case errors.Is(err, credential.ErrNotShared):
 		message = fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
 			ref, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
 	default:
-		return "", "", err
+		return fault{}, err
 	}
 	// It was made by Cluster API, which would try for ever, comes with its owners, as what is moved or restored does in whatever order, is paused, or
 	// says itself that it can wait. Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
 	annotations := obj.GetAnnotations()
 	_, paused := annotations[clusterv1.PausedAnnotation]
 	if paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0 {
-		return "", message + "; the machine waits for it", nil
+		return fault{text: message + "; the machine waits for it", waits: true}, nil
 	}
-	return fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation), "", nil
+	return fault{text: fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation), curable: true}, nil
 }
