@@ -263,7 +263,11 @@ func (q *inquiry) stillThere() error {
 	e := q.known
 	switch {
 	case e.removalWasFailure() && (e.removal == removedNothing || e.naming == byName || e.naming == byRecord):
-		return failf(rkev1.RemoveFailedReason, rkev1.ClassTransient, "the server is still there after its removal (%v)", q.said)
+		says := "the driver said that it was done"
+		if q.said != nil {
+			says = q.said.Error()
+		}
+		return failf(rkev1.RemoveFailedReason, rkev1.ClassTransient, "the server is still there after its removal (%s)", says)
 	case e.removalWasFailure():
 		return q.uncertain()
 	}

@@ -227,6 +227,7 @@ func (j *job) tell(kind state.Operation) told {
 	require.Equal(j.t, result.Outcome == state.Succeeded, code == operation.ExitSucceeded)
 	require.Equal(j.t, result.Reason == "", result.Message == "", "a failure has words")
 	require.NotContains(j.t, result.Message, "\x00")
+	require.NotContains(j.t, result.Message, "<nil>")
 	return told{result.Reason, result.Class, result.ServerMayExist, j.journal()}
 }
 
