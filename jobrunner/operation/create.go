@@ -55,8 +55,7 @@ func (s *session) ensureServer(ctx context.Context) error {
 		if len(namesakes) > 0 {
 			s.advance(state.PhaseLost)
 			return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the cloud has %s: it may be this machine's of before a restore, whose state is lost. "+
-				"Look at the cloud, remove the server there if it is this machine's, then have another made with the annotation %s and a new value (drover retry)",
-				s.called(namesakes[0]), rkev1.RetryAnnotation)
+				"Look at the cloud, remove the server there if it is this machine's, %s", s.called(namesakes[0]), thenRetry)
 		}
 	}
 	if ctx.Err() != nil {

@@ -26,6 +26,9 @@ import (
 // lostInterval is how long a cloud gets that may still be at work on a request whose answer was lost.
 const lostInterval = 3 * time.Second
 
+// thenRetry is the way on when the user has looked at the cloud; drover why says it at length.
+const thenRetry = "then drover retry"
+
 // maxLooks is how often a driver is asked that has a state of a server that it says it has removed.
 const maxLooks = 5
 
@@ -340,13 +343,12 @@ func (s *session) find(ctx context.Context, lost bool) ([]finder.Server, error) 
 	machine.Lost = lost
 	found, err := s.finder.Find(ctx, machine)
 	if errors.Is(err, finder.ErrUncertain) {
-		then := "have another made with the annotation " + rkev1.RetryAnnotation + " and a new value (drover retry), or delete this machine and give it up with the annotation " +
-			rkev1.AbandonAnnotation
+		then := thenRetry
 		if s.request.Operation == state.Remove {
-			then = "give it up with the annotation " + rkev1.AbandonAnnotation
+			then = "then give it up with the annotation " + rkev1.AbandonAnnotation
 		}
 		return nil, failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known: %w; "+
-			"look at the cloud, remove the server there if it is this machine's, then %s", s.request.InstanceName, err, then)
+			"look at the cloud, remove the server there if it is this machine's, %s", s.request.InstanceName, err, then)
 	}
 	if err != nil {
 		return nil, s.driverFailure(rkev1.LookupFailedReason, err)
@@ -433,7 +435,6 @@ func (q *inquiry) uncertain() error {
 	if known := q.recorded(); known != "" {
 		look = "the driver recorded " + known + "; " + look
 	}
-	then := fmt.Sprintf("then have another made with the annotation %s and a new value (drover retry), or delete this machine and abandon it", rkev1.RetryAnnotation)
 	switch earlier := q.earlier(); {
 	case q.known.finder == findUncertain:
 		return q.err
@@ -441,14 +442,14 @@ func (q *inquiry) uncertain() error {
 		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known; %s, then give it up with the annotation %s",
 			name, look, rkev1.AbandonAnnotation)
 	case q.cause != nil:
-		return failf(rkev1.ServerMayExistReason, classOf(q.cause), "%w. Whether server %s was made is not known; %s, %s", q.cause, name, look, then)
+		return failf(rkev1.ServerMayExistReason, classOf(q.cause), "%w. Whether server %s was made is not known; %s, %s", q.cause, name, look, thenRetry)
 	case earlier.Reason == rkev1.ServerMayExistReason:
 		return failf(earlier.Reason, cmp.Or(earlier.Class, rkev1.ClassInvalid), "%s", earlier.Message)
 	case earlier.Message != "":
 		return failf(rkev1.ServerMayExistReason, cmp.Or(earlier.Class, rkev1.ClassInvalid), "attempt %d failed: %s. Whether it made server %s is not known; %s, %s",
-			earlier.Attempt, earlier.Message, name, look, then)
+			earlier.Attempt, earlier.Message, name, look, thenRetry)
 	}
-	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an earlier attempt asked the cloud for server %s and its answer is not known; %s, %s", name, look, then)
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an earlier attempt asked the cloud for server %s and its answer is not known; %s, %s", name, look, thenRetry)
 }
 
 // earlier is how the attempt ended that asked for the server, or that found no answer to that: by its own word, or by what the manager saw.

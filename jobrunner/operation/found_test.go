@@ -76,7 +76,7 @@ func TestAsk_failures(t *testing.T) {
 			require.Equal(t, []string{c.reason, c.class}, []string{f.reason, f.class})
 			if c.uncertain {
 				require.ErrorContains(t, err, "look at the cloud")
-				require.ErrorContains(t, err, rkev1.AbandonAnnotation)
+				require.ErrorContains(t, err, "then drover retry")
 			}
 		})
 	}
