@@ -79,7 +79,10 @@ func (l *look) layered() (settings, error) {
 		}
 		// The registry of all system images. An agent has no such argument, and its installer comes from there all the same.
 		if value, given := layer.value("system-default-registry"); given {
-			l.registry, _ = value.(string)
+			if l.registry, _ = value.(string); l.registry != "" && !registryName.MatchString(l.registry) {
+				return nil, because(rkev1.ConfigInvalidReason,
+					"%s: system-default-registry is the name of a registry with its port, such as registry.example.com:5000, and no URL", layer.where)
+			}
 		}
 		kind := func(name string) (releases.Kind, bool) { return l.kindOf(name, layer.where) }
 		if err := s.merge(layer.arguments, layer.where, kind); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -22,6 +23,8 @@ type planner struct {
 	warnings map[string]bool
 	layers   []layer
 	files    []*selector
+	// registries are the files of spec.registries, the same for all machines.
+	registries func() ([]plan.File, error)
 	// room is how many bytes of plans are still given out at this look.
 	room int
 }
@@ -34,6 +37,7 @@ func Plan(c Cluster) Result {
 	c.Machines = slices.Clone(c.Machines)
 	slices.SortFunc(c.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
 	p := &planner{Cluster: c, warnings: map[string]bool{}, room: maxDelivered}
+	p.registries = sync.OnceValues(p.registryFiles)
 	for _, rule := range clusterRules {
 		if f := rule(p); f != nil {
 			return Result{Reason: f.reason, Message: f.message, Warnings: p.warned()}

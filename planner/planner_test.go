@@ -38,7 +38,7 @@ machineGlobalConfig: {cluster-cidr: 10.42.0.0/16, service-cidr: 10.43.0.0/16, ku
   audit-policy-file: "kind: Policy\n"}
 machineSelectorConfig: [{machineLabelSelector: {matchLabels: {rke.cattle.io/worker-role: 'true'}}, config: {kubelet-arg: [max-pods=60]}}]
 machineSelectorFiles: [{fileSources: [{configMap: {name: files, defaultPermissions: '0644', items: [{key: motd, path: /etc/motd, dynamic: true}, {key: conf, path: /etc/x.conf}]}}]}]
-registries: {mirrors: {docker.io: {endpoint: [https://mirror.example.com]}}, configs: {mirror.example.com: {authConfigSecretName: login, caBundle: Q0E=}}}
+registries: {mirrors: {docker.io: {endpoint: [https://mirror.example.com]}}, configs: {mirror.example.com: {authConfigSecretName: login, caBundle: $CA_BUNDLE}}}
 additionalManifest: "kind: Namespace\n"
 etcd: {snapshotRetention: 3, snapshotScheduleCron: '0 */6 * * *', s3: {bucket: backups, cloudCredentialName: s3}}
 agentEnvVars: [{name: HTTPS_PROXY, value: 'http://proxy.example.com:3128'}]

@@ -1,10 +1,16 @@
 package planner
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,24 +43,28 @@ type registryTLS struct {
 	InsecureSkipVerify bool   `json:"insecure_skip_verify,omitempty"`
 }
 
-// registries are registries.yaml of the distribution and of the agent, and the certificates they name.
-func (l *look) registries() ([]plan.File, error) {
-	spec := l.Spec.Registries
+// registryFiles are registries.yaml of the distribution and of the agent, and the certificates they name. What no server could use is refused here, where it
+// has cost nothing yet.
+func (p *planner) registryFiles() ([]plan.File, error) {
+	spec := p.Spec.Registries
 	if spec == nil || len(spec.Mirrors)+len(spec.Configs) == 0 {
 		return nil, nil
+	}
+	if f := checkMirrors(spec.Mirrors); f != nil {
+		return nil, f
 	}
 	content := registriesFile{Mirrors: spec.Mirrors, Configs: map[string]registryConfig{}}
 	var certificates []plan.File
 	for _, host := range slices.Sorted(maps.Keys(spec.Configs)) {
-		auth, err := l.registryAuth(host, spec.Configs[host])
+		auth, err := p.registryAuth(host, spec.Configs[host])
 		if err != nil {
 			return nil, err
 		}
-		tls, files, err := l.registryTLS(host, spec.Configs[host])
+		settings, files, err := p.registryTLS(host, spec.Configs[host])
 		if err != nil {
 			return nil, err
 		}
-		content.Configs[host] = registryConfig{Auth: auth, TLS: tls}
+		content.Configs[host] = registryConfig{Auth: auth, TLS: settings}
 		certificates = append(certificates, files...)
 	}
 	text, err := encode(content)
@@ -63,46 +73,79 @@ func (l *look) registries() ([]plan.File, error) {
 	}
 	agents := plan.NewFile(etcDir+"agent/registries.yaml", "0600", text)
 	agents.Dynamic = true
-	return append([]plan.File{agents, plan.NewFile(etcDir+l.release.Distribution+"/registries.yaml", "0600", text)}, certificates...), nil
+	return append([]plan.File{agents, plan.NewFile(etcDir+p.release.Distribution+"/registries.yaml", "0600", text)}, certificates...), nil
+}
+
+// checkMirrors refuses what the agent would: addresses that are none, and rewrites.
+func checkMirrors(mirrors map[string]rkev1.Mirror) *fault {
+	for _, registry := range slices.Sorted(maps.Keys(mirrors)) {
+		for i, endpoint := range mirrors[registry].Endpoints {
+			if !strings.Contains(endpoint, "://") {
+				endpoint = "https://" + endpoint
+			}
+			if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+				return because(rkev1.ConfigInvalidReason, "spec.registries.mirrors[%.100q].endpoint[%d] is no address such as https://mirror.example.com:5000", registry, i)
+			}
+		}
+		for _, pattern := range slices.Sorted(maps.Keys(mirrors[registry].Rewrites)) {
+			if _, err := regexp.Compile(pattern); err != nil {
+				return because(rkev1.ConfigInvalidReason, "spec.registries.mirrors[%.100q].rewrite: %.100q is no regular expression", registry, pattern)
+			}
+		}
+	}
+	return nil
 }
 
 // registrySecret is a Secret that a registry's configuration names.
-func (l *look) registrySecret(host, field, name string) (Object, error) {
-	object, found := l.Objects[ObjectKey{SecretKind, name}]
+func (p *planner) registrySecret(host, field, name string) (Object, error) {
+	object, found := p.Objects[ObjectKey{SecretKind, name}]
 	if !found {
 		return object, because(rkev1.RegistrySecretMissingReason, "spec.registries.configs[%.100q].%s: there is no Secret %.100q in the control plane's namespace", host, field, name)
 	}
 	return object, nil
 }
 
-func (l *look) registryAuth(host string, config rkev1.RegistryConfig) (*registryAuth, error) {
+func (p *planner) registryAuth(host string, config rkev1.RegistryConfig) (*registryAuth, error) {
 	const field = "authConfigSecretName"
 	if config.AuthConfigSecretName == "" {
 		return nil, nil
 	}
-	secret, err := l.registrySecret(host, field, config.AuthConfigSecretName)
+	secret, err := p.registrySecret(host, field, config.AuthConfigSecretName)
 	if err != nil {
 		return nil, err
 	}
 	said := func(key string) string { return string(secret.Data[key]) }
-	auth := registryAuth{}
+	auth, lacks := registryAuth{}, ""
 	switch secret.Type {
 	case rkev1.AuthConfigSecretType:
 		auth = registryAuth{said(rkev1.AuthConfigUsername), said(rkev1.AuthConfigPassword), said(rkev1.AuthConfigAuth), said(rkev1.AuthConfigIdentityToken)}
+		lacks = "it needs username and password, or auth (user:password in base64), or identityToken"
 	case string(corev1.SecretTypeBasicAuth):
 		auth = registryAuth{Username: said(corev1.BasicAuthUsernameKey), Password: said(corev1.BasicAuthPasswordKey)}
+		lacks = "it needs username and password"
 	case string(corev1.SecretTypeDockerConfigJson):
-		auth = dockerAuth(secret.Data[corev1.DockerConfigJsonKey], host)
+		auth, lacks = dockerAuth(secret.Data[corev1.DockerConfigJsonKey], host)
+	default:
+		lacks = fmt.Sprintf("types are %s, %s and %s", rkev1.AuthConfigSecretType, corev1.SecretTypeBasicAuth, corev1.SecretTypeDockerConfigJson)
 	}
-	if auth == (registryAuth{}) {
-		return nil, because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].%s: Secret %.100q of type %.60q has no credential for it: types are %s, %s and %s",
-			host, field, config.AuthConfigSecretName, secret.Type, rkev1.AuthConfigSecretType, corev1.SecretTypeBasicAuth, corev1.SecretTypeDockerConfigJson)
+	if !auth.complete() {
+		return nil, because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].%s: Secret %.100q of type %.60q has no credential for it: %s",
+			host, field, config.AuthConfigSecretName, secret.Type, lacks)
 	}
 	return &auth, nil
 }
 
-// dockerAuth is the credential of a registry in a config.json of Docker's.
-func dockerAuth(text []byte, host string) registryAuth {
+// complete reports whether a registry can be logged in to with it, as containerd and the agent do.
+func (a registryAuth) complete() bool {
+	pair, err := base64.StdEncoding.DecodeString(a.Auth)
+	if err != nil || a.Auth != "" && !strings.Contains(string(pair), ":") {
+		return false
+	}
+	return a.Username != "" && a.Password != "" || a.IdentityToken != "" || a.Auth != ""
+}
+
+// dockerAuth is the credential of a registry in a config.json of Docker's, and what to say where that is none.
+func dockerAuth(text []byte, host string) (auth registryAuth, lacks string) {
 	var config struct {
 		Auths map[string]struct {
 			Username      string `json:"username"`
@@ -112,21 +155,35 @@ func dockerAuth(text []byte, host string) registryAuth {
 		} `json:"auths"`
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
-		return registryAuth{}
+		return registryAuth{}, "its " + corev1.DockerConfigJsonKey + " cannot be read"
 	}
-	for _, name := range []string{host, "https://" + host, "https://" + host + "/v1/"} {
+	names := []string{host, "https://" + host, "https://" + host + "/v1/"}
+	if host == "docker.io" {
+		names = append(names, "https://index.docker.io/v1/") // as docker login and kubectl create secret docker-registry write it
+	}
+	for _, name := range names {
 		if found, ok := config.Auths[name]; ok {
-			return registryAuth{found.Username, found.Password, found.Auth, found.IdentityToken}
+			return registryAuth{found.Username, found.Password, found.Auth, found.IdentityToken}, "its entry for the registry needs username and password, or auth, or identitytoken"
 		}
 	}
-	return registryAuth{}
+	hosts := slices.Sorted(maps.Keys(config.Auths))
+	if len(hosts) == 0 {
+		return registryAuth{}, "it has no entries"
+	}
+	for i, name := range hosts {
+		hosts[i] = fmt.Sprintf("%.100q", name)
+	}
+	if len(hosts) > 3 {
+		hosts = append(hosts[:3], "others")
+	}
+	return registryAuth{}, "its entries are for " + strings.Join(hosts, ", ")
 }
 
 // folder is a registry whose name can be a folder's.
 var folder = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:_-]*[A-Za-z0-9])?$`)
 
-func (l *look) registryTLS(host string, config rkev1.RegistryConfig) (*registryTLS, []plan.File, error) {
-	tls, dir := registryTLS{InsecureSkipVerify: config.InsecureSkipVerify}, l.dataDir()+"/etc/tls/registries/"+host
+func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*registryTLS, []plan.File, error) {
+	settings, dir := registryTLS{InsecureSkipVerify: config.InsecureSkipVerify}, p.dataDir()+"/etc/tls/registries/"+host
 	var files []plan.File
 	add := func(name string, content []byte) string {
 		if len(content) == 0 {
@@ -136,27 +193,55 @@ func (l *look) registryTLS(host string, config rkev1.RegistryConfig) (*registryT
 		return dir + "/" + name
 	}
 	ca := config.CABundle
-	if name := config.TLSSecretName; name != "" {
-		secret, err := l.registrySecret(host, "tlsSecretName", name)
+	if len(ca) > 0 && !hasCertificate(ca) {
+		return nil, nil, because(rkev1.ConfigInvalidReason,
+			"spec.registries.configs[%.100q].caBundle: there is no certificate in it, which it has as PEM, in base64", host)
+	}
+	if config.TLSSecretName != "" {
+		secret, err := p.tlsSecret(host, config)
 		if err != nil {
 			return nil, nil, err
 		}
-		certificate, key := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
-		if secret.Type != string(corev1.SecretTypeTLS) || len(certificate) == 0 || len(key) == 0 {
-			return nil, nil, because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].tlsSecretName: Secret %.100q is not of type %s, or lacks %s or %s",
-				host, name, corev1.SecretTypeTLS, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
-		}
-		tls.CertFile, tls.KeyFile = add(corev1.TLSCertKey, certificate), add(corev1.TLSPrivateKeyKey, key)
+		settings.CertFile = add(corev1.TLSCertKey, secret.Data[corev1.TLSCertKey])
+		settings.KeyFile = add(corev1.TLSPrivateKeyKey, secret.Data[corev1.TLSPrivateKeyKey])
 		if len(ca) == 0 {
 			ca = secret.Data["ca.crt"]
 		}
 	}
-	tls.CAFile = add("ca.crt", ca)
+	settings.CAFile = add("ca.crt", ca)
 	if len(files) > 0 && (!folder.MatchString(host) || len(host) > 253) {
 		return nil, nil, because(rkev1.ConfigInvalidReason, "spec.registries.configs: %.100q is no name of a registry, with or without a port", host)
 	}
-	if tls == (registryTLS{}) {
+	if settings == (registryTLS{}) {
 		return nil, nil, nil
 	}
-	return &tls, files, nil
+	return &settings, files, nil
 }
+
+// tlsSecret is a Secret with a client's certificate and its key, and maybe the registry's authority.
+func (p *planner) tlsSecret(host string, config rkev1.RegistryConfig) (Object, error) {
+	secret, err := p.registrySecret(host, "tlsSecretName", config.TLSSecretName)
+	if err != nil {
+		return secret, err
+	}
+	invalid := func(why string) error {
+		return because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].tlsSecretName: Secret %.100q %s", host, config.TLSSecretName, why)
+	}
+	certificate, key, ca := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], secret.Data["ca.crt"]
+	if secret.Type != string(corev1.SecretTypeTLS) || len(certificate) == 0 || len(key) == 0 {
+		return secret, invalid("is not of type " + string(corev1.SecretTypeTLS) + ", or lacks " + corev1.TLSCertKey + " or " + corev1.TLSPrivateKeyKey)
+	}
+	if _, err := tls.X509KeyPair(certificate, key); err != nil {
+		return secret, invalid("has no certificate in its " + corev1.TLSCertKey + " that goes with the private key in its " + corev1.TLSPrivateKeyKey)
+	}
+	if len(config.CABundle) == 0 && len(ca) > 0 && !hasCertificate(ca) {
+		return secret, invalid("has no certificate in its ca.crt")
+	}
+	return secret, nil
+}
+
+// hasCertificate reports whether the agent finds a certificate there.
+func hasCertificate(bundle []byte) bool { return x509.NewCertPool().AppendCertsFromPEM(bundle) }
+
+// registryName is a registry as the names of images begin with it: no URL.
+var registryName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)

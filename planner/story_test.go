@@ -2,6 +2,8 @@ package planner_test
 
 import (
 	"bytes"
+	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -32,6 +34,16 @@ type world struct {
 	machines map[string]*planner.Machine
 	out      bytes.Buffer
 }
+
+var (
+	//go:embed testdata/registry.crt
+	certificate string
+	//go:embed testdata/registry.key
+	certificateKey string
+	// certificates stand in for names that lines of stories have in their place.
+	certificates = strings.NewReplacer("$CA_BUNDLE", base64.StdEncoding.EncodeToString([]byte(certificate)),
+		"$CERTIFICATE", strconv.Quote(certificate), "$KEY", strconv.Quote(certificateKey))
+)
 
 // newWorld is a cluster of which everything is there but machines.
 func newWorld(t *testing.T) *world {
@@ -201,7 +213,7 @@ func marshal(tb testing.TB, value any) string {
 func (w *world) spec(text string) {
 	fields, patch := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	require.NoError(w.t, json.Unmarshal([]byte(marshal(w.t, w.cluster.Spec)), &fields))
-	asJSON, err := yaml.YAMLToJSON([]byte(text))
+	asJSON, err := yaml.YAMLToJSON([]byte(certificates.Replace(text)))
 	require.NoError(w.t, err, text)
 	require.NoError(w.t, json.Unmarshal(asJSON, &patch))
 	for name, value := range patch {
@@ -221,7 +233,7 @@ func (w *world) object(kind, name, text string) {
 		Type, Clusters string
 		Data           map[string]string
 	}
-	require.NoError(w.t, yaml.UnmarshalStrict([]byte(text), &o))
+	require.NoError(w.t, yaml.UnmarshalStrict([]byte(certificates.Replace(text)), &o))
 	data := map[string][]byte{}
 	for key, value := range o.Data {
 		data[key] = []byte(value)

@@ -70,7 +70,8 @@ func TestBadInput(t *testing.T) {
 		"no control-plane machine": {label("server", rkev1.ControlPlaneRoleLabel, "no"), rkev1.NoControlPlaneMachineReason, "control-plane-role=true", label("server", rkev1.ControlPlaneRoleLabel, "true")},
 		"an unknown version": {func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.99.0+k3s1" }) }, rkev1.KubernetesVersionUnknownReason,
 			"1.99", func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.36.3+k3s1" }) }},
-		"a value of another kind": {config(`{"kubelet-arg":{"max-pods":60}}`), rkev1.ConfigInvalidReason, "kubelet-arg", config("null")},
+		"a value of another kind":  {config(`{"kubelet-arg":{"max-pods":60}}`), rkev1.ConfigInvalidReason, "kubelet-arg", config("null")},
+		"a registry that is a URL": {config(`{"system-default-registry":"https://registry.example.com"}`), rkev1.ConfigInvalidReason, "system-default-registry is the name of a registry", config("null")},
 		"a registry's Secret that is missing": {func(w *world) {
 			w.change(func(o *rkev1.RKEControlPlane) {
 				o.Spec.Registries = &rkev1.Registry{Configs: map[string]rkev1.RegistryConfig{"registry.example.com": {AuthConfigSecretName: "pull"}}}

@@ -41,7 +41,7 @@ type RegistryConfig struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
-	// CABundle is PEM.
+	// CABundle are the certificates of the authorities of the registry: PEM, once more in base64 (base64 -w0 ca.crt), as in the data of a Secret.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty"`
 	// InsecureSkipVerify: the certificate of the registry is not checked.
