@@ -81,6 +81,7 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 	// Who may not read NodeDrivers sees the driver's name as the kind has it.
 	drivers, _ := api.Drivers(ctx)
 	selected, missing := selectNamed(machines, o.names)
+	api.NotePaused(ctx, list.Namespace, selected)
 	if err := e.printMachines(o, listing.NewMachineList(selected, drivers)); err != nil {
 		return err
 	}

@@ -184,6 +184,16 @@ func TestRetry(t *testing.T) {
 	require.Empty(t, c.read(t, failed).GetAnnotations())
 }
 
+// TestPause: that the Cluster is paused is told also before the manager has written it into the machine.
+func TestPause(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, waitingMachine)
+	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: store}\nspec: {paused: true, infrastructureRef: {apiGroup: a.b, kind: C, name: d}}")
+	require.Regexp(t, `(?m)^db-1 .* Paused *$`, c.ok(t, "get"))
+	require.Contains(t, c.ok(t, "retry", "db-1"), "nothing happens until the machine is no longer paused")
+	require.Contains(t, c.ok(t, "why", "db-1"), "Nothing happens: the Cluster store is paused.")
+}
+
 // TestRetryOfMany: a selector, a pool or all, and of those only what failed.
 func TestRetryOfMany(t *testing.T) {
 	const failed = "status:\n  lastAttempt: {operation: create, number: 3, outcome: Failed, class: Invalid}"

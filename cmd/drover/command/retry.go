@@ -86,6 +86,7 @@ func (e *env) retry(ctx context.Context, o *retryOptions) error {
 	if len(machines) == 0 && errors.Join(errs...) == nil {
 		e.note("there is nothing to try again: the last attempt of no such machine failed")
 	}
+	api.NotePaused(ctx, namespace, machines)
 	for i, m := range machines {
 		if slices.ContainsFunc(machines[:i], func(other *facts.Machine) bool { return other.UID == m.UID }) {
 			continue
@@ -95,7 +96,7 @@ func (e *env) retry(ctx context.Context, o *retryOptions) error {
 			continue
 		}
 		follow := fmt.Sprintf("follow it with '%s logs %s -n %s -f'", e.Name, m.Name, m.Namespace)
-		if paused := m.Condition(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
+		if m.PausedBy() != "" {
 			follow = fmt.Sprintf("nothing happens until the machine is no longer paused: see '%s why %s -n %s'", e.Name, m.Name, m.Namespace)
 		}
 		_, err := fmt.Fprintf(e.Streams.Out, "%s: another attempt was asked for; %s\n", m.Ref(), follow)

@@ -36,11 +36,12 @@ func (d *decision) decide() {
 	}
 	_, annotated := d.Machine.Annotations[clusterv1.PausedAnnotation]
 	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
-	unseen := len(d.Machine.Status.Conditions) == 0
+	reached := d.Machine.Condition(rkev1.ClusterReadyCondition)
+	unowned := reached != nil && reached.Reason == rkev1.WaitingForOwnerReason // of which the pause is the reason, if there is one
 	switch {
-	case d.Machine.IsTrue(rkev1.PausedCondition), unseen && (annotated || cluster):
+	case d.Machine.IsTrue(rkev1.PausedCondition), (annotated || cluster) && !unowned: // the manager may not have seen it
 		d.decidePaused(cluster, annotated)
-	case unseen:
+	case len(d.Machine.Status.Conditions) == 0:
 		d.Blocker = &Blocker{Reason: "NotReconciled"}
 		d.say(own{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
 		if d.Machine.CAPIMachineName() == "" {

@@ -272,6 +272,11 @@ func pauseDecisions() map[string]decision {
 . Nothing happens: the Cluster store is paused.
 > Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
 `},
+		"the Cluster, and the manager has not seen it": {changed(failed(rkev1.WaitingForRetryReason, rkev1.ClassQuota, "quota exceeded"), func(s *facts.Snapshot) { s.Cluster.Spec.Paused = new(true) }), `
+! Paused|Paused||
+. Nothing happens: the Cluster store is paused.
+> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io store --type merge -p '{"spec":{"paused":false}}'
+`},
 		"the machine": {paused(false, true), `
 ! Paused|Paused||the reason
 . Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.

@@ -57,6 +57,8 @@ func isGroup(written, group, version string) bool {
 // Machine is an infrastructure machine of any driver.
 type Machine struct {
 	Kind Kind `json:"-"`
+	// ClusterPaused tells that the specification of its Cluster says so, which the manager may not have seen yet.
+	ClusterPaused bool `json:"-"`
 
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -137,6 +139,20 @@ func (m *Machine) Condition(name string) *metav1.Condition {
 // IsTrue reports whether a condition of the machine is True.
 func (m *Machine) IsTrue(name string) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, name)
+}
+
+// PausedBy says what pauses the machine, also before the manager has seen it; empty when nothing does.
+func (m *Machine) PausedBy() string {
+	_, annotated := m.Annotations[clusterv1.PausedAnnotation]
+	switch {
+	case m.IsTrue(rkev1.PausedCondition):
+		return cmp.Or(m.Condition(rkev1.PausedCondition).Message, "reconciling is paused")
+	case annotated:
+		return "it has the annotation " + clusterv1.PausedAnnotation
+	case m.ClusterPaused:
+		return "the Cluster is paused: spec.paused is true"
+	}
+	return ""
 }
 
 // CredentialName is the credential as the spec names it or, when it names none, the one that made the server.

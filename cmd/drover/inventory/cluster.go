@@ -11,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 
@@ -42,6 +44,26 @@ func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte
 		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters -A')", cluster, namespace)
 	}
 	return nil, fmt.Errorf("the Cluster %s %w: its control plane writes the Secret %s", cluster, ErrNoKubeconfig, name)
+}
+
+// NotePaused notes of machines of a namespace, or of all, that their Cluster's specification pauses them. Who may not read Clusters sees it when the manager has.
+func (a *API) NotePaused(ctx context.Context, namespace string, machines []*facts.Machine) {
+	if len(machines) == 0 {
+		return
+	}
+	paused := map[types.NamespacedName]bool{}
+	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return a.Dynamic.Resource(capiClusters).Namespace(namespace).List(ctx, options)
+	}
+	_ = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		if u, ok := object.(*unstructured.Unstructured); ok {
+			paused[types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}], _, _ = unstructured.NestedBool(u.Object, "spec", "paused")
+		}
+		return nil
+	})
+	for _, m := range machines {
+		m.ClusterPaused = paused[types.NamespacedName{Namespace: m.Namespace, Name: m.ClusterName()}]
+	}
 }
 
 // ClusterNames lists the CAPI Clusters of a namespace.

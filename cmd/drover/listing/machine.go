@@ -40,7 +40,7 @@ type Machine struct {
 	Phase       string `json:"phase"`
 	Ready       bool   `json:"ready"`
 	Paused      bool   `json:"paused"`
-	// Reason and Message are those of the condition that keeps the machine from being ready; empty when it is ready.
+	// Reason and Message are those of the condition that keeps the machine from being ready, or NotReconciled; empty when it is ready.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Address is the one of Addresses most likely reached.
@@ -72,15 +72,17 @@ func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
 	s := Machine{
 		Namespace: m.Namespace, Name: m.Name, Ref: m.Ref(), Kind: m.Kind.Name,
 		Driver: facts.DriverName(m.Kind.Name, drivers), Cluster: m.ClusterName(), CAPIMachine: m.CAPIMachineName(),
-		Phase: m.Phase(), Ready: m.IsTrue(rkev1.ReadyCondition), Paused: m.IsTrue(rkev1.PausedCondition),
+		Phase: m.Phase(), Ready: m.IsTrue(rkev1.ReadyCondition), Paused: m.PausedBy() != "",
 		Address: m.Address(), Addresses: m.Status.Addresses, ProviderID: m.Spec.ProviderID, InstanceName: m.Status.InstanceName, JobName: m.Status.JobName,
 		Attempts: m.Status.Attempts, Created: m.CreationTimestamp.UTC(), Deleting: m.DeletionTimestamp != nil,
 	}
 	// Ready's own reason sums up the others.
 	switch ready := m.Condition(rkev1.ReadyCondition); {
 	case s.Paused:
-		s.Reason, s.Message = "Paused", cmp.Or(m.Condition(rkev1.PausedCondition).Message, "reconciling is paused")
-	case ready != nil && !s.Ready:
+		s.Reason, s.Message = clusterv1.PausedReason, m.PausedBy()
+	case ready == nil, s.Ready && s.Deleting:
+		s.Reason, s.Message = "NotReconciled", "no manager has looked at it yet"
+	case !s.Ready:
 		s.Reason = ready.Reason
 		s.Message, _ = advice.Split(ready.Message)
 	}

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
@@ -26,12 +26,20 @@ func conditions(texts ...string) []metav1.Condition {
 }
 
 func TestReasonOfAMachine(t *testing.T) {
+	going := facts.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
 	for name, c := range map[string]struct {
 		conditions      []string
+		machine         facts.Machine
 		ready, paused   bool
 		reason, message string
 	}{
-		"unseen":               {},
+		"unseen":          {reason: "NotReconciled", message: "no manager has looked at it yet"},
+		"deletion unseen": {conditions: []string{"Ready=True/Ready/"}, machine: going, ready: true, reason: "NotReconciled", message: "no manager has looked at it yet"},
+		"being deleted":   {conditions: []string{"Ready=False/JobRunning/at work"}, machine: going, reason: "JobRunning", message: "at work"},
+		"pause of the Cluster unseen": {conditions: []string{"Ready=False/WaitingForRetry/quota", "Paused=False/NotPaused/"}, machine: facts.Machine{ClusterPaused: true},
+			paused: true, reason: "Paused", message: "the Cluster is paused: spec.paused is true"},
+		"pause of its own unseen": {machine: facts.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{clusterv1.PausedAnnotation: ""}}},
+			paused: true, reason: "Paused", message: "it has the annotation cluster.x-k8s.io/paused"},
 		"ready":                {conditions: []string{"Ready=True/Ready/fine"}, ready: true},
 		"not ready":            {conditions: []string{"CreateJob=False/X/x", "Ready=False/WaitingForRetry/quota"}, reason: "WaitingForRetry", message: "quota"},
 		"not known":            {conditions: []string{"Ready=Unknown/JobRunning/at work"}, reason: "JobRunning", message: "at work"},
@@ -41,10 +49,20 @@ func TestReasonOfAMachine(t *testing.T) {
 		"not paused any more":  {conditions: []string{"Ready=True/Ready/", "Paused=False/NotPaused/"}, ready: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := listing.NewMachine(&facts.Machine{Status: rkev1.RKEMachineStatus{Conditions: conditions(c.conditions...)}}, nil)
+			c.machine.Status.Conditions = conditions(c.conditions...)
+			got := listing.NewMachine(&c.machine, nil)
 			require.Equal(t, []any{c.ready, c.paused, c.reason, c.message}, []any{got.Ready, got.Paused, got.Reason, got.Message})
 		})
 	}
+}
+
+// TestPausedMachine: no attempt follows while it is paused.
+func TestPausedMachine(t *testing.T) {
+	next := now.Add(9 * time.Minute)
+	m := listing.Machine{Reason: "WaitingForRetry", NextAttemptTime: &next}
+	require.Contains(t, render(t, listing.MachineTable([]listing.Machine{m}, false, now), false), "WaitingForRetry (retry in 9m)")
+	m.Reason, m.Paused = "Paused", true
+	require.NotContains(t, render(t, listing.MachineTable([]listing.Machine{m}, false, now), false), "retry")
 }
 
 func TestMachinesAreSorted(t *testing.T) {

@@ -23,7 +23,7 @@ func MachineTable(machines []Machine, withNamespace bool, now time.Time) *metav1
 	table := newTable(withNamespace, "NAME", "DRIVER", "CLUSTER", "PHASE", "ADDRESS", "AGE", "REASON", "KIND*", "PROVIDER-ID*", "INSTANCE*", "JOB*")
 	for _, m := range machines {
 		reason := m.Reason
-		if next := m.NextAttemptTime; reason != "" && next != nil && next.After(now) {
+		if next := m.NextAttemptTime; reason != "" && !m.Paused && next != nil && next.After(now) {
 			reason += " (retry in " + duration.HumanDuration(next.Sub(now)) + ")"
 		}
 		cells := []any{
