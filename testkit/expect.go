@@ -112,23 +112,41 @@ func ExpectNoCondition(tb testing.TB, obj runtime.Object, kind string) {
 	require.Nil(tb, condition(tb, obj, kind), "%T has condition %s", obj, kind)
 }
 
-// condition reads status.conditions of any kind, typed or not.
+// ExpectObserved expects that all conditions of obj are about its present generation, or about none: kubectl wait
+// waits for that.
+func ExpectObserved(tb testing.TB, obj client.Object) {
+	tb.Helper()
+	all := conditions(tb, obj)
+	require.NotEmpty(tb, all, "%T has no condition", obj)
+	for kind, found := range all {
+		require.Contains(tb, []int64{0, obj.GetGeneration()}, found.ObservedGeneration, "condition %s", kind)
+	}
+}
+
+// condition is one of those that conditions reads.
 func condition(tb testing.TB, obj runtime.Object, kind string) *metav1.Condition {
 	tb.Helper()
+	return conditions(tb, obj)[kind]
+}
+
+// conditions reads status.conditions of any kind, typed or not.
+func conditions(tb testing.TB, obj runtime.Object) map[string]*metav1.Condition {
+	tb.Helper()
+	all := map[string]*metav1.Condition{}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	require.NoError(tb, err, "converting %T", obj)
 	list, _, err := unstructured.NestedSlice(content, "status", "conditions")
 	require.NoError(tb, err, "reading conditions of %T", obj)
 	for _, item := range list {
 		fields, ok := item.(map[string]any)
-		if !ok || fields["type"] != kind {
+		if !ok {
 			continue
 		}
 		found := &metav1.Condition{}
-		require.NoError(tb, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, found), "reading condition %s", kind)
-		return found
+		require.NoError(tb, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, found), "reading condition %v", fields["type"])
+		all[found.Type] = found
 	}
-	return nil
+	return all
 }
 
 // pollEvery is short beside what the stories of e2e wait for.

@@ -149,4 +149,8 @@ func TestExpectCondition_of_odd_objects(t *testing.T) {
 	good := conditions([]any{map[string]any{"type": "Ready", "status": "True", "reason": "R", "message": "m", "observedGeneration": int64(3)}})
 	found := testkit.ExpectCondition(t, good, "Ready", metav1.ConditionTrue, "R")
 	require.Equal(t, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "R", Message: "m", ObservedGeneration: 3}, found)
+	good.SetGeneration(3)
+	testkit.ExpectObserved(t, good)
+	good.SetGeneration(4)
+	require.Contains(t, failure(t, func(r *recorder) { testkit.ExpectObserved(r, good) }), "condition Ready")
 }

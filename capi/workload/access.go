@@ -178,7 +178,7 @@ func (c *clusterCache) reportKubeconfig(ctx context.Context, cluster *clusterv1.
 		return nil
 	}
 	is := metav1.Condition{Type: KubeconfigAcceptedCondition, Status: metav1.ConditionTrue, Reason: KubeconfigAcceptedReason,
-		ObservedGeneration: cluster.Generation, LastTransitionTime: metav1.Now()}
+		LastTransitionTime: metav1.Now()} // of no generation, for it is not about the Cluster's spec
 	if refused != nil {
 		is.Status, is.Reason = metav1.ConditionFalse, KubeconfigRefusedReason
 		is.Message = fmt.Sprintf("Secret %s: %s. Nobody connects to the cluster with it.", name, refused)

@@ -62,6 +62,8 @@ func TestCreate_fromMachineToReady(t *testing.T) {
 	require.Equal(t, "cred", status.CloudCredentialSecretName)
 	spec, _ := s.obj.Object["spec"].(map[string]any)
 	require.Equal(t, "digitalocean://123", spec["providerID"])
+	require.Greater(t, s.obj.GetGeneration(), int64(1), "the provider ID was written into the spec")
+	testkit.ExpectObserved(t, s.obj)
 	testkit.ExpectNotFound(t, s.client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "pool1-abc-create-1"}})
 
 	events := s.events()
@@ -105,6 +107,16 @@ func TestCreate_settledMachineIsLeftAlone(t *testing.T) {
 	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "bootstrap"}})
 	require.True(t, s.reconcile().Ready)
 	require.Zero(t, s.wrote(), "%v", s.writes)
+
+	// Another generation is told once.
+	spec, _ := s.obj.Object["spec"].(map[string]any)
+	spec["size"] = "s-8vcpu-16gb"
+	require.NoError(t, s.client.Update(t.Context(), s.obj))
+	clear(s.writes)
+	s.reconcile()
+	testkit.ExpectObserved(t, s.obj)
+	s.reconcile()
+	require.Equal(t, 1, s.wrote(), "%v", s.writes)
 }
 
 func TestCreate_waitsForItsTurn(t *testing.T) {

@@ -238,7 +238,9 @@ func (s *scope) metPreconditions() {
 		return
 	}
 	for _, p := range preconditions {
-		if !meta.IsStatusConditionTrue(s.status.Conditions, p.condition) {
+		if meta.IsStatusConditionTrue(s.status.Conditions, p.condition) {
+			s.conditions.Hold(p.condition)
+		} else {
 			s.conditions.True(p.condition, p.reason, "")
 		}
 	}

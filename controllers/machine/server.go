@@ -45,6 +45,7 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 		}
 		s.conditions.Set(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, message)
 	}
+	s.conditions.Hold(rkev1.ServerExistsCondition)
 	return nil
 }
 

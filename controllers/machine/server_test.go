@@ -57,6 +57,7 @@ func TestProviderID_fromTheNode(t *testing.T) {
 	status = s.reconcile()
 	require.True(t, *status.Initialization.Provisioned)
 	require.True(t, status.Ready)
+	testkit.ExpectObserved(t, s.obj)
 }
 
 // Under our own bootstrap the Node gets its ID from the plan, which waits for it: it is known at once, and nobody looks for a Node by its label,

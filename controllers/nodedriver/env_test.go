@@ -112,6 +112,7 @@ func (e *env) reconcileUntilReady() {
 		}
 		return nil
 	})
+	testkit.ExpectObserved(e.t, e.nd)
 }
 
 func (e *env) expect(condition string, status metav1.ConditionStatus, reason string) string {

@@ -114,6 +114,7 @@ func TestReconcile(t *testing.T) {
 	w := newWorld(t)
 	w.reconcile()
 	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
+	testkit.ExpectObserved(t, w.obj)
 	require.Equal(t, "b1-machine-bootstrap", *w.obj.Status.DataSecretName)
 	require.True(t, *w.obj.Status.Initialization.DataSecretCreated)
 	require.NotEmpty(t, w.obj.Labels[rkev1.MachineIDLabel])

@@ -103,6 +103,7 @@ func TestReconcile_endpointThatNobodyGives(t *testing.T) {
 	require.Equal(t, clusterv1.APIEndpoint{Host: "localhost", Port: 6443}, w.obj.Spec.ControlPlaneEndpoint)
 	require.True(t, *w.obj.Status.Initialization.Provisioned)
 	require.Equal(t, w.obj.Generation, w.obj.Status.ObservedGeneration)
+	testkit.ExpectObserved(t, w.obj)
 	version := w.obj.ResourceVersion
 	w.reconcile(t)
 	require.Equal(t, version, w.obj.ResourceVersion)

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -95,6 +97,7 @@ func TestReconcile(t *testing.T) {
 	require.True(t, *w.obj.Status.Initialization.ControlPlaneInitialized)
 	require.EqualValues(t, 1, *w.obj.Status.Replicas, "control planes only")
 	require.EqualValues(t, 1, *w.obj.Status.UpToDateReplicas)
+	testkit.ExpectObserved(t, w.obj)
 
 	versions, writes := w.versions(), len(w.writes)
 	w.reconcile()
@@ -128,6 +131,30 @@ func TestReconcile_writesPerMachine(t *testing.T) {
 	}
 	t.Logf("%d writes for %d workers", len(w.writes), workers)
 	require.LessOrEqual(t, len(w.writes), 10*workers, "%v", w.writes)
+}
+
+// What an earlier manager wrote on a Machine is of a generation of the Machine's, which another Cluster API raises.
+func TestReconcile_conditionsOfAnEarlierManager(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	var stale []any
+	for _, kind := range []string{rkev1.ReconciledCondition, rkev1.PlanAppliedCondition} {
+		told := testkit.ExpectCondition(t, w.machineNamed("server"), kind, metav1.ConditionTrue, "")
+		told.ObservedGeneration = 1
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&told)
+		require.NoError(t, err)
+		stale = append(stale, fields)
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": stale}}}
+	patch.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Machine"))
+	patch.SetNamespace(w.obj.Namespace)
+	patch.SetName("server")
+	require.NoError(t, w.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner("drover-rkecontrolplane"), client.ForceOwnership))
+
+	w.writes = nil
+	w.quiet()
+	require.Len(t, w.writes, 1)
+	w.expectMachine("server", rkev1.UpToDateReason)
 }
 
 // A bad argument touches one machine, and taking it back overtakes the plan that fails.

@@ -295,7 +295,9 @@ func (w *world) expectMachine(name, reason string) string {
 	if reason == rkev1.UpToDateReason {
 		status = metav1.ConditionTrue
 	}
-	return testkit.ExpectCondition(w.T, w.machineNamed(name), rkev1.ReconciledCondition, status, reason).Message
+	told := testkit.ExpectCondition(w.T, w.machineNamed(name), rkev1.ReconciledCondition, status, reason)
+	require.Zero(w, told.ObservedGeneration, "it is not about the Machine's spec")
+	return told.Message
 }
 
 // runs has Cluster API say of a Machine that its kubelet has a version, and which of its conditions are True.

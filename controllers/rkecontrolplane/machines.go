@@ -130,19 +130,17 @@ func (s *scope) unjudged() []planner.Verdict {
 
 // tell sets a verdict's conditions, and reports whether one is another than it was.
 func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Verdict) bool {
-	machine, changed := s.member(verdict.Machine).Machine, false
+	changed := false
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
-		was := meta.FindStatusCondition(*list, kind)
 		old := metav1.Condition{}
-		if was != nil {
+		if was := meta.FindStatusCondition(*list, kind); was != nil {
 			old = *was
 		}
-		scratch := step.NewConditions(list, machine.Generation, r.Clock.Now())
+		// They are about its plan, and not its spec, whose generation Cluster API raises without another plan: kubectl wait would wait for that one.
+		scratch := step.NewConditions(list, 0, r.Clock.Now())
 		scratch.Advise = func(c metav1.Condition) []string { return s.about(verdict).On(c.Reason) }
 		scratch.Set(kind, status, reason, message)
-		is := *meta.FindStatusCondition(*list, kind)
-		// A Machine's generation is no news of its plan.
-		changed = changed || was == nil || old.Status != is.Status || old.Reason != is.Reason || old.Message != is.Message
+		changed = changed || old != *meta.FindStatusCondition(*list, kind)
 	}
 	reconciled := metav1.ConditionFalse
 	switch {

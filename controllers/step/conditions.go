@@ -34,7 +34,7 @@ type Conditions struct {
 	Advise func(metav1.Condition) []string
 }
 
-// NewConditions writes into list, for an object of this generation.
+// NewConditions writes into list, for an object of this generation; 0 if what is said is not about the object's spec.
 func NewConditions(list *[]metav1.Condition, generation int64, now time.Time) *Conditions {
 	return &Conditions{list: list, generation: generation, now: now, touched: map[string]bool{}}
 }
@@ -60,6 +60,15 @@ func (c *Conditions) set(condition metav1.Condition) {
 // Repeat makes a condition False with the reason, message and advice of another.
 func (c *Conditions) Repeat(condition string, of metav1.Condition) {
 	c.set(metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: of.Reason, Message: of.Message})
+}
+
+// Hold says that conditions, as far as they are there, hold for this generation too, though nobody looked again. Whoever waits for a condition waits for that.
+func (c *Conditions) Hold(conditions ...string) {
+	for _, condition := range conditions {
+		if found := c.Get(condition); found != nil {
+			c.touched[condition], found.ObservedGeneration = true, c.generation
+		}
+	}
 }
 
 // Observe says that the object has another generation now, because this reconcile changed its spec: what was found out holds
