@@ -39,7 +39,7 @@ func Env(driverName string, fields []crdgen.Field, secretData map[string][]byte)
 			continue
 		}
 		if ok && !field.File {
-			set(variable(driverName, field), key, secretData[key])
+			set(Variable(driverName, field), key, secretData[key])
 		}
 	}
 	for _, key := range extra {
@@ -58,7 +58,7 @@ func Env(driverName string, fields []crdgen.Field, secretData map[string][]byte)
 	}
 	// The schema has no defaults for these fields, because a default written into an object would win over the Secret.
 	for _, field := range fields {
-		if name := variable(driverName, field); field.Credential != "" && field.Default != nil && env[name] == "" {
+		if name := Variable(driverName, field); field.Credential != "" && field.Default != nil && env[name] == "" {
 			env[name] = crdgen.DefaultText(field.Default)
 		}
 	}
@@ -90,7 +90,7 @@ var ofProcess = regexp.MustCompile(`^(LD|DYLD|GO|MACHINE|SSL|KUBERNETES|NO|ALL|H
 func KeepOwn(driverName string, fields []crdgen.Field, env map[string]string, files map[string][]byte) (dropped []string) {
 	own, ownFiles := map[string]bool{}, map[string]bool{}
 	for _, field := range fields {
-		own[variable(driverName, field)], ownFiles[field.Flag] = !field.File, field.File
+		own[Variable(driverName, field)], ownFiles[field.Flag] = !field.File, field.File
 	}
 	prefix := clouds.Of(driverName).EnvPrefix + "_"
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -114,6 +114,18 @@ func Files(driverName string, fields []crdgen.Field, secretData map[string][]byt
 		}
 	}
 	return files
+}
+
+// Options are the values of a credential's fields whose flags name no variable, by flag name: with a made-up one alone the driver would not
+// get them. A value in a machine's spec wins over them.
+func Options(driverName string, fields []crdgen.Field, env map[string]string) map[string]any {
+	options := map[string]any{}
+	for _, field := range fields {
+		if value := env[Variable(driverName, field)]; value != "" && field.EnvVar == "" && field.Credential != "" && !field.File {
+			options[field.Flag] = value
+		}
+	}
+	return options
 }
 
 // RequiredKeys are those that the Secret of a machine of this driver must have, given what its spec says itself.
@@ -184,8 +196,8 @@ func missingKeys(driverName string, fields []crdgen.Field, byField map[int]strin
 	return problems
 }
 
-// variable is the variable the driver itself names; only a driver that names none gets a made-up one.
-func variable(driverName string, f crdgen.Field) string {
+// Variable is the one the driver itself names for a field; only a field for which it names none has a made-up one.
+func Variable(driverName string, f crdgen.Field) string {
 	if f.EnvVar != "" {
 		return f.EnvVar
 	}

@@ -79,6 +79,21 @@ func TestFilesLeaveOutWhatIsEmpty(t *testing.T) {
 		credential.Files("acme", acmeFields(), bytesOf(map[string]string{"acmecredentialConfig-sshKeyContents": "KEY\n"})))
 }
 
+// A credential's field whose flag names no variable is handed over all the same, and no other.
+func TestOptions(t *testing.T) {
+	field := func(name, variable string, part crdgen.Credential) crdgen.Field {
+		return crdgen.Field{Name: name, Flag: "acme-" + name, EnvVar: variable, Type: crdgen.String, Credential: part}
+	}
+	file := field("ca", "", crdgen.PrivateCredential)
+	file.File = true
+	fields := []crdgen.Field{file, field("token", "", crdgen.PrivateCredential), field("region", "", crdgen.PublicCredential), field("user", "ACME_LOGIN", crdgen.PublicCredential),
+		field("size", "", ""), field("zone", "", crdgen.PublicCredential)}
+	env, err := credential.Env("acme", fields, bytesOf(map[string]string{"token": "t\n", "region": "r", "user": "u", "size": "s", "ca": "c", "zone": "z"}))
+	require.NoError(t, err)
+	delete(env, "ACME_ZONE") // as of a credential that was kept
+	require.Equal(t, map[string]any{"acme-token": "t", "acme-region": "r"}, credential.Options("acme", fields, env))
+}
+
 func FuzzEnv(f *testing.F) {
 	f.Add("token", []byte("t\n"))
 	f.Add("acmecredentialConfig-", []byte("x"))

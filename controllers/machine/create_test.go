@@ -332,7 +332,7 @@ func (s *subject) restore(secret *corev1.Secret, forget string) *subject {
 
 func TestCreate_externalDriver(t *testing.T) {
 	w := newWorld(t)
-	w.secret("acme", string(rkev1.CloudCredentialSecretType), map[string]string{"acmecredentialConfig-token": "t"})
+	w.secret("acme", string(rkev1.CloudCredentialSecretType), map[string]string{"acmecredentialConfig-token": "t", "keyText": "k"})
 	s := w.machine("acme", "m", map[string]any{"region": "x", "common": map[string]any{"cloudCredentialSecretName": "acme"}})
 	s.reconcile()
 	c := s.expect(rkev1.DriverReadyCondition, metav1.ConditionFalse, rkev1.DriverNotFoundReason)
@@ -349,6 +349,7 @@ func TestCreate_externalDriver(t *testing.T) {
 	require.Equal(t, nd.Status.Digest, request.Driver.Digest)
 	require.False(t, request.Driver.Builtin)
 	require.Equal(t, "t", request.CredentialEnv["ACME_TOKEN"])
+	require.Equal(t, map[string]any{"acme-region": "x", "acme-key-text": "k"}, request.Options, "its flag names no variable")
 }
 
 // A node's clock may be wrong: back-off counts by ours, so that a failed attempt is neither repeated at once nor put off for ever.

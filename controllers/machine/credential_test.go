@@ -326,7 +326,7 @@ func TestCredential_inTheSpec(t *testing.T) {
 	s.refuse(state.Create, 1)
 	s.reconcile()
 	message := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
-	require.Contains(t, message, "No Secret was given: look at the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName")
+	require.Contains(t, message, "No Secret was given: look at the machine's spec, or name a Secret with the keys keyText, token in its spec.common.cloudCredentialSecretName")
 	require.NotContains(t, message, "from-the-spec")
 }
 

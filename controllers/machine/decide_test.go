@@ -688,11 +688,11 @@ func TestOfOwnerless(t *testing.T) {
 }
 
 func TestPublic_isWhatNoSecretShares(t *testing.T) {
-	r := &Reconciler{kind: Kind{Fields: []crdgen.Field{
+	r := &Reconciler{kind: Kind{Driver: "x", Fields: []crdgen.Field{
 		{Flag: "x-region", EnvVar: "REGION", Credential: crdgen.PublicCredential}, {Flag: "x-token", EnvVar: "TOKEN", Credential: crdgen.PrivateCredential, Secret: true},
-		{Flag: "x-user", EnvVar: "TOKEN", Credential: crdgen.PublicCredential}, {Flag: "x-zone", Credential: crdgen.PublicCredential}, {Flag: "x-size", EnvVar: "SIZE"},
+		{Flag: "x-user", EnvVar: "TOKEN", Credential: crdgen.PublicCredential}, {Name: "zone", Flag: "x-zone", Credential: crdgen.PublicCredential}, {Flag: "x-size", EnvVar: "SIZE"},
 	}}}
-	require.Equal(t, []string{"REGION"}, r.public())
+	require.Equal(t, []string{"REGION", "X_ZONE"}, r.public())
 }
 
 // TestNext over all that there is: no attempt is made beside one that is under way, none while there may be a server that nobody can look

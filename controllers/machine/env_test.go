@@ -78,7 +78,8 @@ func fieldsOf(name string) ([]crdgen.Field, error) {
 	if name == "acme" {
 		return crdgen.FieldsOf(name, []crdgen.Flag{
 			{Name: "acme-region", Type: crdgen.String}, {Name: "acme-token", Type: crdgen.String, EnvVar: "ACME_TOKEN"},
-		}, crdgen.Rules{PrivateCredentialFields: []string{"token"}})
+			{Name: "acme-key-text", Type: crdgen.String},
+		}, crdgen.Rules{PrivateCredentialFields: []string{"token", "keyText"}, OptionalCredentialFields: []string{"keyText"}})
 	}
 	if name == "unsure" {
 		return crdgen.FieldsOf(name, []crdgen.Flag{{Name: "unsure-user-data", Type: crdgen.String}}, crdgen.Rules{})

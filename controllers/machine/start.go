@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
@@ -168,7 +169,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		Machine:            s.ref(),
 		Driver:             s.driver.ref,
 		InstanceName:       s.driver.instanceName,
-		Options:            s.driver.values,
+		Options:            r.options(s),
 		Files:              s.files(),
 		CredentialEnv:      s.credential.Env,
 		Public:             r.public(),
@@ -224,6 +225,13 @@ func (s *scope) looked() int32 {
 	return result.Looked
 }
 
+// options are those of the credential that no variable brings, and of the spec, which wins.
+func (r *Reconciler) options(s *scope) map[string]any {
+	options := credential.Options(r.kind.Driver, r.kind.Fields, s.credential.Env)
+	maps.Copy(options, s.driver.values)
+	return options
+}
+
 // files are those of the credential and of the spec, which wins.
 func (s *scope) files() map[string][]byte {
 	files := map[string][]byte{}
@@ -237,11 +245,12 @@ func (s *scope) files() map[string][]byte {
 func (r *Reconciler) public() []string {
 	var names, secret []string
 	for _, field := range r.kind.Fields {
+		name := credential.Variable(r.kind.Driver, field)
 		switch {
 		case field.Secret:
-			secret = append(secret, field.EnvVar)
-		case field.Credential == crdgen.PublicCredential && field.EnvVar != "":
-			names = append(names, field.EnvVar)
+			secret = append(secret, name)
+		case field.Credential == crdgen.PublicCredential:
+			names = append(names, name)
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(secret, name) })
