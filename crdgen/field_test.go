@@ -35,6 +35,8 @@ func TestFieldsAreNamedAsInRancher(t *testing.T) {
 			map[string]string{"acme-ssh-key-path": "sshKeyPath", "acme-ipv6": "ipv6"}},
 		"no prefix": {"acme", []string{"url", "other-token"},
 			map[string]string{"url": "url", "other-token": "token"}},
+		"another's prefix": {"odd", []string{"strange-region", "strange-mode", "region"},
+			map[string]string{"strange-region": "strangeRegion", "strange-mode": "mode", "region": "region"}},
 		"dashed driver": {"my-cloud", []string{"my-cloud-token"}, map[string]string{"my-cloud-token": "token"}},
 		"digits and capitals": {"acme", []string{"acme-2nd-disk", "acme-VM-size", "acme-disk-2nd"},
 			map[string]string{"acme-2nd-disk": "2ndDisk", "acme-VM-size": "vMSize", "acme-disk-2nd": "disk2nd"}},
