@@ -106,11 +106,7 @@ func (s *session) contactServer(ctx context.Context) {
 // connect logs in, waiting until the server lets us. The host key is believed only once the login succeeded: before
 // cloud-init has run, a server may show the host key of its image.
 func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Client, error) {
-	over := ""
-	if jump := s.request.SSHContact.JumpHost; jump != "" {
-		over = " over " + jump
-	}
-	s.log.printf("logging in to %s as %s%s", s.access().Address(), s.access().User, over)
+	s.logLogin()
 	deadline := time.Now().Add(limit)
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
 		client, err := s.tryLogin(ctx)
@@ -123,14 +119,9 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 		if errors.Is(err, sshkeys.ErrHostKeyChanged) || errors.Is(err, sshkeys.ErrNoKey) {
 			return nil, err
 		}
-		if errors.Is(err, sshkeys.ErrJumpHost) && sshkeys.IsRefused(err) {
-			return nil, failf(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, "the jump host does not let in the machine's SSH key %s: authorize it there, or have the driver "+
-				"use a key that it knows: %w", sshkeys.Fingerprint(s.publicKey), err)
-		}
-		if sshkeys.IsRefused(err) && s.profile.NoServer {
+		if sshkeys.IsRefused(err) && (s.profile.NoServer || errors.Is(err, sshkeys.ErrJumpHost)) {
 			// The host was there before: nothing on it has yet to bring the key.
-			return nil, failf(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, "the host does not let user %s in with the key %s: authorize that key there, or "+
-				"set the user and the key that it knows: %w", s.access().User, sshkeys.Fingerprint(s.publicKey), err)
+			return nil, fail(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, s.refusal(err, sshkeys.Fingerprint(s.publicKey)))
 		}
 		if time.Now().Add(wait).After(deadline) {
 			return nil, fmt.Errorf("the server did not let us log in within %s: %w", limit, err)
@@ -139,6 +130,67 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 			return nil, err
 		}
 	}
+}
+
+func (s *session) logLogin() {
+	over := ""
+	if jump := s.request.SSHContact.JumpHost; jump != "" {
+		over = " over " + jump
+	}
+	s.log.printf("logging in to %s as %s%s with the key %s", s.access().Address(), s.access().User, over, sshkeys.Fingerprint(s.publicKey))
+}
+
+// refusal says which keys a host does not take that was there before.
+func (s *session) refusal(err error, keys string) error {
+	if errors.Is(err, sshkeys.ErrJumpHost) {
+		return fmt.Errorf("the jump host does not let in the machine's SSH key %s: authorize it there, or have the driver use a key that it knows: %w", keys, err)
+	}
+	return fmt.Errorf("the host does not let user %s in with the key %s: authorize that key there, or set the user and the key that it knows: %w",
+		s.access().User, keys, err)
+}
+
+// tryKeys logs in to a host with the key that the machine's configuration gives now, and if that is refused with the one that the state has: the host may
+// not know the one yet, or the other no more. The state keeps the one that is let in.
+func (s *session) tryKeys(ctx context.Context) (*sshkeys.Client, error) {
+	kept, tried := sshkeys.KeyPair{Private: s.privateKey, Public: s.publicKey}, ""
+	var err error
+	for _, key := range s.keysFor(kept) {
+		s.privateKey, s.publicKey = key.Private, key.Public
+		s.logLogin()
+		var client *sshkeys.Client
+		if client, err = s.tryLogin(ctx); err == nil {
+			return client, nil
+		}
+		if !sshkeys.IsRefused(err) {
+			break
+		}
+		if tried != "" {
+			tried += ", nor with the one that it had before, "
+		}
+		tried += sshkeys.Fingerprint(key.Public)
+		err = s.refusal(err, tried)
+	}
+	s.privateKey, s.publicKey = kept.Private, kept.Public
+	return nil, err
+}
+
+// keysFor are the keys to try on a host of which the state has the key kept.
+func (s *session) keysFor(kept sshkeys.KeyPair) []sshkeys.KeyPair {
+	if public, err := sshkeys.PublicOf(kept.Private, s.dir.Name); err == nil {
+		kept.Public = public // of a machine that was taken over the state may have none
+	}
+	given := sshkeys.KeyPair{Private: s.request.Files[s.profile.NeedsKey]}
+	var err error
+	if given.Public, err = sshkeys.PublicOf(given.Private, s.dir.Name); err != nil && len(given.Private) > 0 {
+		s.note("the machine's SSH key cannot be used: %v", err)
+	}
+	switch {
+	case len(given.Public) == 0 || bytes.Equal(given.Public, kept.Public):
+		return []sshkeys.KeyPair{kept}
+	case len(kept.Private) == 0:
+		return []sshkeys.KeyPair{given}
+	}
+	return []sshkeys.KeyPair{given, kept}
 }
 
 func (s *session) tryLogin(ctx context.Context) (*sshkeys.Client, error) {

@@ -185,7 +185,7 @@ func (s *session) cleanOverSSH(ctx context.Context) error {
 	}
 	s.server = &state.Server{SSHHost: login.Host, SSHUser: login.User, SSHPort: login.Port}
 	defer func() { s.server = nil }() // it is less than the state has
-	client, err := s.tryLogin(ctx)
+	client, err := s.tryKeys(ctx)
 	if err != nil {
 		return fmt.Errorf("logging in: %w", err)
 	}

@@ -189,6 +189,45 @@ func TestHostIsCleaned(t *testing.T) {
 	j.requireNoSecrets("MARKER-token")
 }
 
+// A key of the machine's own that was replaced is used from the next Job on, and the one before it where the host knows only that. The state keeps the
+// one that is let in.
+func TestHostIsCleaned_withAnotherKey(t *testing.T) {
+	t.Parallel()
+	j, server, dir := existing(t, "#!/bin/sh\nDROVER_TOKEN='drover/team/plan/MARKER-token'\n"+
+		"mkdir -p $STORY/etc/drover $STORY/var/lib/agent $STORY/proc\n: >$STORY/proc/mounts\necho '{\"folder\":\"/var/lib/agent\"}' >$STORY/etc/drover/agent.yaml\n"+
+		"echo '{\"namespace\":\"team\",\"secretName\":\"other\"}' >$STORY/var/lib/agent/rancher2_connection_info.json\n")
+	j.mustCreate()
+	first := string(j.state()[state.SSHPrivateKeyKey])
+	give := func() sshkeys.KeyPair {
+		pair, err := sshkeys.Generate("another")
+		require.NoError(t, err)
+		j.request.Files = map[string][]byte{"generic-ssh-key": pair.Private}
+		return pair
+	}
+	refused := func(says string) {
+		t.Helper()
+		_, result := j.run(t.Context(), state.Remove)
+		require.Equal(t, "HostNotCleaned", result.Reason, j.output.String())
+		require.Contains(t, result.Message, says)
+	}
+
+	server.Authorize(t, give().Public)
+	before := sshkeys.Fingerprint(j.state()[state.SSHPublicKeyKey])
+	second := give()
+	refused("not cleaned: logging in: the host does not let user root in with the key " + sshkeys.Fingerprint(second.Public) + ", nor with the one that it had before, " + before + ": ")
+	require.Equal(t, first, string(j.state()[state.SSHPrivateKeyKey]), "no key is kept that nobody let in")
+
+	server.Authorize(t, second.Public)
+	refused("the agent on this host follows the plan Secret team/other")
+	require.Equal(t, string(second.Private), string(j.state()[state.SSHPrivateKeyKey]))
+	require.Equal(t, sshkeys.Fingerprint(second.Public), sshkeys.Fingerprint(j.state()[state.SSHPublicKeyKey]))
+
+	give()
+	require.NoError(t, os.Remove(filepath.Join(dir, "var/lib/agent/rancher2_connection_info.json")))
+	require.Contains(t, j.mustRemove().Notes, "the host is clean")
+	j.requireNoSecrets("MARKER-token", first, string(second.Private))
+}
+
 // A host that never let us in has nothing of the machine's, and does not hold its removal up.
 func TestHostIsCleaned_neverReached(t *testing.T) {
 	t.Parallel()

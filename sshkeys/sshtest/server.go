@@ -32,14 +32,15 @@ type Server struct {
 	// HostKey is the key it shows.
 	HostKey ssh.PublicKey
 
-	mutex    sync.Mutex
-	open     map[net.Conn]bool
-	ended    bool
-	commands []string
-	sizes    []string
-	config   *ssh.ServerConfig
-	env      []string
-	dir      string
+	mutex      sync.Mutex
+	open       map[net.Conn]bool
+	ended      bool
+	authorized ssh.PublicKey
+	commands   []string
+	sizes      []string
+	config     *ssh.ServerConfig
+	env        []string
+	dir        string
 }
 
 // Options of Start; the zero value is fine.
@@ -63,13 +64,14 @@ func Start(tb testing.TB, options Options) *Server {
 	require.NoError(tb, err)
 	address, ok := listener.Addr().(*net.TCPAddr)
 	require.True(tb, ok)
-	var authorized ssh.PublicKey
-	if len(options.AuthorizedKey) > 0 {
-		authorized, _, _, _, err = ssh.ParseAuthorizedKey(options.AuthorizedKey)
-		require.NoError(tb, err)
-	}
 	server := &Server{Host: "127.0.0.1", Port: address.Port, HostKey: hostKey.PublicKey(), env: options.Env, dir: options.Dir, open: map[net.Conn]bool{}}
+	if len(options.AuthorizedKey) > 0 {
+		server.Authorize(tb, options.AuthorizedKey)
+	}
 	server.config = &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		server.mutex.Lock()
+		authorized := server.authorized
+		server.mutex.Unlock()
 		if authorized != nil && !bytes.Equal(key.Marshal(), authorized.Marshal()) {
 			return nil, errors.New("this key is not authorized")
 		}
@@ -89,6 +91,16 @@ func Start(tb testing.TB, options Options) *Server {
 	})
 	connections.Go(func() { server.accept(listener, &connections) })
 	return server
+}
+
+// Authorize lets in the key of an authorized_keys line from now on, and no other.
+func (s *Server) Authorize(tb testing.TB, line []byte) {
+	tb.Helper()
+	key, _, _, _, err := ssh.ParseAuthorizedKey(line)
+	require.NoError(tb, err)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.authorized = key
 }
 
 // Commands are the command lines that were run so far.
