@@ -131,6 +131,8 @@ func (m Machine) failure(last Attempt) failure {
 		result.next = m.toClean(last, result.next)
 	case last.Class == rkev1.ClassInvalid && m.Driver == "generic":
 		class = hostInvalid
+	case last.Reason == rkev1.SSHUnauthorizedReason:
+		class = failure{} // no cloud was asked
 	case last.Class == rkev1.ClassUnauthorized && m.CredentialName == "":
 		class.next = []string{nextOwnCredential, nextRetry}
 	}
@@ -197,7 +199,7 @@ const (
 	nextDriver    = "See what the driver is waiting for: drover why driver/{driver}"
 	nextLook      = "Look at the server: drover ssh {name} -n {ns}"
 	nextMendHost  = "Mend on the host what the message names, then: drover retry {name} -n {ns}"
-	nextReachHost = "Let the management cluster reach the host over SSH with the machine's key, then: drover retry {name} -n {ns}"
+	nextReachHost = "Let the management cluster reach the host over SSH, and the host let in a key of the machine's (docs/drivers.md, Another key for a host); then: drover retry {name} -n {ns}"
 	nextAgent     = "Or let the host's agent reach the manager; see what it reports: drover logs {name} -n {ns} --agent"
 	// A host that was installed anew has another host key.
 	nextAbandonHost = "If the host is gone or was installed anew, or once you have cleaned it by hand as docs/drivers.md tells: drover abandon {name} -n {ns}"
@@ -329,7 +331,7 @@ var results = map[string]failure{
 	rkev1.SSHUnreachableReason: {"The server's SSH cannot be reached from the management cluster", []string{
 		"See whether the cloud's firewall or security group lets the management cluster's pods reach the server's SSH port, and whether its image runs sshd", nextLogs, nextRetry}},
 	rkev1.SSHUnauthorizedReason: {"The host does not let the machine's SSH user in", []string{
-		"Authorize the key on the host that the message names, or set the user and the key that the host knows", nextLogs, nextRetry}},
+		"Authorize the key that the message names on the host, or give the machine the user and the key that the host knows, in its credential or its spec", nextLogs, nextRetry}},
 	rkev1.HostTakenReason: {"The host belongs to another machine, so nothing was run on it", []string{
 		"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself", nextClean}},
 	rkev1.HostNotCleanedReason:       {"The host keeps what the machine brought there, so the machine is kept too", []string{nextMendHost, nextLogs, nextAbandonHost}},

@@ -191,7 +191,7 @@ func TestMachine_On(t *testing.T) {
 			"Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n shop get digitaloceanmachinetemplates.rke-machine.cattle.io -o yaml",
 			logs, retry, "Delete the machine; if a MachineSet owns it, another is made, else make one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
 		"a host that is not reached": {with(func(m *Machine) { m.HasPlan = true }), rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: logging in: refused"), []string{
-			"Let the management cluster reach the host over SSH with the machine's key, then: drover retry web-1 -n shop",
+			"Let the management cluster reach the host over SSH, and the host let in a key of the machine's (docs/drivers.md, Another key for a host); then: drover retry web-1 -n shop",
 			"Or let the host's agent reach the manager; see what it reports: drover logs web-1 -n shop --agent", logs, byHand, retry}},
 		"a host that cannot be cleaned, without a plan": {deleting, rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: the uninstaller ended with exit code 1"), []string{
 			"Mend on the host what the message names, then: drover retry web-1 -n shop", logs, byHand, retry}},
@@ -209,6 +209,7 @@ func TestMachine_Says(t *testing.T) {
 	require.Equal(t, "The bootstrap script failed on the server", web.Says(Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.BootstrapFailedReason}))
 	require.Equal(t, "The driver's own checks before creating failed; no server was asked for. The cloud does not accept the credential, or it lacks a permission",
 		web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.PreCreateCheckFailedReason}))
+	require.Equal(t, "The host does not let the machine's SSH user in", web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.SSHUnauthorizedReason}), "no cloud was asked")
 	unresponsive := Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.DriverUnresponsiveReason, Message: "asking the driver: timeout"}
 	require.Equal(t, "The driver did not answer in time. The driver's message is of no known kind", web.Says(unresponsive))
 	unresponsive.Message = "the driver does not respond: its process ended during Create"
