@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/jobrunner"
@@ -129,6 +130,10 @@ func advise(err error, m *facts.Machine, access sshkeys.Access, login Login) err
 		return fmt.Errorf("%w: another server answers at its address, or its key was made anew. If you know why, remove the recorded key (%s -n %s patch secret %s --type json "+
 			"-p '[{\"op\":\"remove\",\"path\":\"/data/%s\"}]') and use %s",
 			err, facts.Kubectl(login.Command), m.Namespace, secret, state.SSHKnownHostsKey, accept)
+	case errors.Is(err, sshkeys.ErrNotAccepted) && clouds.Of(facts.DriverName(m.Kind.Name, nil)).TakesHosts():
+		public, _ := sshkeys.PublicOf(access.PrivateKey, "") // it was parsed to log in
+		return fmt.Errorf("%w; the user may be another one (-l), or the host does not know the key %s of Secret %s any more: docs/drivers.md tells how that gets another key "+
+			"(Another key for a host)", err, sshkeys.Fingerprint(public), secret)
 	case errors.Is(err, sshkeys.ErrNotAccepted):
 		return fmt.Errorf("%w; the user may be another one (-l), or somebody took the key of Secret %s off the server: its cloud's console is the other way in", err, secret)
 	case errors.Is(err, sshkeys.ErrNotServing) && access.Jump != "":

@@ -146,11 +146,18 @@ func TestDialThatTheServerDoesNotAccept(t *testing.T) {
 	secret := w.state(t)
 	secret.Data[state.SSHPrivateKeyKey] = other.Private
 	w.api.Kube = fake.NewClientset(secret)
-	_, err = access.Dial(t.Context(), w.api, machine("1"), w.login)
-	require.ErrorIs(t, err, sshkeys.ErrNotAccepted)
-	require.EqualError(t, err, "logging in to "+address(w)+" as root: ssh: handshake failed: ssh: unable to authenticate, attempted methods [none publickey], "+
-		"no supported methods remain; the user may be another one (-l), or somebody took the key of Secret web-1-machine-state off the server: "+
-		"its cloud's console is the other way in")
+	for kind, says := range map[string]string{
+		"AzureMachine": "somebody took the key of Secret web-1-machine-state off the server: its cloud's console is the other way in",
+		"GenericMachine": "the host does not know the key " + sshkeys.Fingerprint(other.Public) + " of Secret web-1-machine-state any more: " +
+			"docs/drivers.md tells how that gets another key (Another key for a host)",
+	} {
+		m := machine("1")
+		m.Kind.Name = kind
+		_, err = access.Dial(t.Context(), w.api, m, w.login)
+		require.ErrorIs(t, err, sshkeys.ErrNotAccepted)
+		require.EqualError(t, err, "logging in to "+address(w)+" as root: ssh: handshake failed: ssh: unable to authenticate, attempted methods [none publickey], "+
+			"no supported methods remain; the user may be another one (-l), or "+says)
+	}
 	require.Empty(t, w.told(), "a refused key is not tried again")
 }
 
