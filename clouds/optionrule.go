@@ -24,12 +24,17 @@ const (
 	ipv6Pattern = `[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?`
 	// dnsPattern's last label is not a number, as RFC 1123 has it, or 300.1.1.1 would be a name.
 	dnsPattern = `([A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?\.)*([A-Za-z_]|[0-9]+[A-Za-z_-])[A-Za-z0-9_-]*\.?`
+	// opensshEncrypted is how an OpenSSH key with a passphrase begins: after its magic comes the length of its cipher's name. That of a key without is 4, for
+	// the cipher is called none.
+	opensshEncrypted = `b3BlbnNzaC1rZXktdjEAAAAA[^B]`
 )
 
 var (
 	hostRule       = Rule{Matches: `^(` + ipv4Pattern + `|` + ipv6Pattern + `|` + dnsPattern + `)$`, Says: "must be an IP address or a DNS name, and nothing else: no port, no user, no brackets"}
 	portRule       = Rule{Least: 1, Most: 65535, Says: "must be a port, from 1 to 65535"}
-	privateKeyRule = Rule{Matches: `^\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`, Says: "must be the content of a private key, which begins with -----BEGIN … PRIVATE KEY-----"}
+	privateKeyRule = Rule{Matches: `^\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`,
+		Without: `(BEGIN |: 4,)ENCRYPTED|BEGIN OPENSSH PRIVATE KEY-----\s+` + opensshEncrypted,
+		Says:    "must be the content of a private key without passphrase, which begins with -----BEGIN … PRIVATE KEY-----"}
 	// osRule goes by what rancher/machine goes by: the text "windows" in the value of the flag for the operating system
 	// (commands/create.go there).
 	osRule = Rule{Without: `(?i)windows`, Says: "is Windows, which is not supported yet: the server would be made and never bootstrapped. Use Linux"}
@@ -69,12 +74,14 @@ func (r Rule) Check(value any) error {
 
 // CEL is the rule for a schema, over self.
 func (r Rule) CEL() string {
-	quote := func(pattern string) string { return `'` + strings.ReplaceAll(pattern, `\`, `\\`) + `'` }
+	matches := func(pattern string) string { return `self.matches('` + strings.ReplaceAll(pattern, `\`, `\\`) + `')` }
 	switch {
 	case r.Most > 0:
 		return fmt.Sprintf("self == '' || int(self) >= %d && int(self) <= %d", r.Least, r.Most)
+	case r.Matches != "" && r.Without != "":
+		return "self == '' || " + matches(r.Matches) + " && !" + matches(r.Without)
 	case r.Matches != "":
-		return "self == '' || self.matches(" + quote(r.Matches) + ")"
+		return "self == '' || " + matches(r.Matches)
 	}
-	return "!self.matches(" + quote(r.Without) + ")"
+	return "!" + matches(r.Without)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestRulesRefuseWhatCannotSucceed(t *testing.T) {
-	key := "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n"
+	key := "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9u\n-----END OPENSSH PRIVATE KEY-----\n"
 	for flag, values := range map[string]struct{ good, bad []any }{
 		"generic-ip-address": {
 			good: []any{nil, "", "198.18.0.9", "fe80::1", "fe80::1%eth0", "::1", "::ffff:198.18.0.9", "host", "host-1.example.com.", "10-0-0-1", "3com.example", "a_b.example", "xn--bcher-kva.example"},
@@ -17,8 +17,10 @@ func TestRulesRefuseWhatCannotSucceed(t *testing.T) {
 				"a..b", "bücher.example", "10.0.0.0/8", "1"},
 		},
 		"generic-ssh-port": {good: []any{nil, "", 1, int64(22), "22", 65535}, bad: []any{0, -1, 65536, int64(1) << 40, "0", "70000", "ssh"}},
-		"generic-ssh-key": {good: []any{nil, "", key, "\n" + key, "-----BEGIN RSA PRIVATE KEY-----\nx", "-----BEGIN PRIVATE KEY-----\r\nx", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nx"},
-			bad: []any{"/home/me/.ssh/id_ed25519", "ssh-ed25519 AAAA me@host", "PuTTY-User-Key-File-3: ssh-ed25519\n", "-----BEGIN PUBLIC KEY-----\nx", "KEY"}},
+		"generic-ssh-key": {good: []any{nil, "", key, "\n" + key, "-----BEGIN RSA PRIVATE KEY-----\nx", "-----BEGIN PRIVATE KEY-----\r\nx"},
+			bad: []any{"/home/me/.ssh/id_ed25519", "ssh-ed25519 AAAA me@host", "PuTTY-User-Key-File-3: ssh-ed25519\n", "-----BEGIN PUBLIC KEY-----\nx", "KEY",
+				"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAACmFlczI1Ni1jdHIA", "-----BEGIN OPENSSH PRIVATE KEY-----\r\nb3BlbnNzaC1rZXktdjEAAAAAHWNoYWNoYTIwLXBv",
+				"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nx"}},
 		"vmwarevsphere-os": {good: []any{nil, "", "linux"}, bad: []any{"windows", "Windows", "windows2019"}},
 		"somebodys-os":     {good: []any{"ubuntu"}, bad: []any{"windows_2022"}},
 	} {

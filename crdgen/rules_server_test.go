@@ -25,6 +25,7 @@ func TestServerRefusesWhatCannotSucceed(t *testing.T) {
 		"no port":            {"generic", `{sshPort: 0}`, "must be a port, from 1 to 65535"},
 		"no port, as a text": {"generic", `{sshPort: "65536"}`, "must be a port, from 1 to 65535"},
 		"a path for a key":   {"generic", `{sshKey: /root/.ssh/id_rsa}`, "must be the content of a private key"},
+		"a passphrase":       {"generic", `{sshKey: "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAACmFlczI1Ni1jdHIA"}`, "must be the content of a private key without passphrase"},
 		"a path for a file":  {"digitalocean", `{sshKeyContents: ~/.ssh/id_rsa}`, "must be the content of the file, not its path"},
 		"Linux":              {"vmwarevsphere", `{os: linux}`, ""},
 		"Windows":            {"vmwarevsphere", `{os: windows}`, "is Windows, which is not supported yet"},

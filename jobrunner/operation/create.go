@@ -136,8 +136,13 @@ func (s *session) addNames() error {
 // addKey brings an ed25519 key where the driver uses one that it finds or is given. It is in the state before the cloud knows
 // it, so that whatever crashes, the server can be logged in to and the key can be found at the cloud again.
 func (s *session) addKey() error {
-	if needed := s.profile.NeedsKey; needed != "" && s.values[needed] == "" {
-		return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
+	if needed := s.profile.NeedsKey; needed != "" {
+		if s.values[needed] == "" {
+			return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
+		}
+		if _, err := sshkeys.PublicOf(s.request.Files[needed], needed); err != nil {
+			return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "the option %s: %w", needed, err)
+		}
 	}
 	flag := s.profile.KeyFile
 	current, known := s.values[flag]

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
+	"github.com/drover-project/drover/sshkeys"
 )
 
 // configured is a session whose driver has been asked for its flags.
@@ -157,6 +158,8 @@ func ofFile(t *testing.T, values map[string]any) string {
 
 // TestAddKey: we bring the key wherever the driver takes one and the user has none of his own.
 func TestAddKey(t *testing.T) {
+	mine, err := sshkeys.Generate("mine")
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		driver  string
 		options map[string]any
@@ -183,6 +186,7 @@ func TestAddKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := configured(t, c.driver, c.options)
+			s.request.Files = map[string][]byte{"generic-ssh-key": mine.Private}
 			err := s.addKey()
 			if c.err != "" {
 				f, ok := errors.AsType[*failure](err)

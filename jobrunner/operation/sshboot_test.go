@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner/operation"
@@ -293,6 +295,15 @@ func TestBootstrapOverSSH_failures(t *testing.T) {
 		"the script fails":   {script: "#!/bin/sh\necho why it failed\nexit 42\n", reason: "BootstrapFailed", message: "exit code 42"},
 		"cloud-config":       {script: "#cloud-config\nruncmd: [x]\n", reason: "BootstrapFormatUnsupported", message: "shell script"},
 		"the key is missing": {script: "#!/bin/sh\n", reason: "SSHKeyMissing", message: "generic-ssh-key", change: func(j *job) { j.request.Files = nil }},
+		"the key has a passphrase": {script: "#!/bin/sh\n", reason: "OptionsInvalid", message: "generic-ssh-key: reading an SSH private key: it is no OpenSSH or PEM key without passphrase",
+			change: func(j *job) {
+				j.setState(state.SSHPrivateKeyKey, j.request.Files["generic-ssh-key"]) // that of an earlier attempt, which is not to be used
+				key, err := ssh.ParseRawPrivateKey(j.request.Files["generic-ssh-key"])
+				require.NoError(j.t, err)
+				block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("secret"))
+				require.NoError(j.t, err)
+				j.request.Files = map[string][]byte{"generic-ssh-key": pem.EncodeToMemory(block)}
+			}},
 		"the host key has changed": {script: "#!/bin/sh\n", reason: "SSHUnreachable", message: "host key", change: func(j *job) {
 			other, err := sshkeys.Generate("other")
 			require.NoError(j.t, err)
