@@ -64,12 +64,12 @@ func TestDelete_cleanedByPlan(t *testing.T) {
 				return meta.FindStatusCondition(status.Conditions, rkev1.DeleteJobCondition).Message
 			}
 			require.Contains(t, message(), "HostNotCleaned")
-			require.Contains(t, message(), "has not been told to clean it by plan", "nobody has told the agent yet")
+			require.Contains(t, message(), "Its agent gets a plan that cleans it, unless it never took up a plan", "what holds when it is read after the agent was told, too")
 
 			s.plans("another", nil)
-			require.Contains(t, message(), "has not been told to clean it by plan")
+			require.Contains(t, message(), "Its agent gets a plan that cleans it")
 			s.plans(uid, map[string]string{plan.KeyPlan: `{"probes":{}}`, plan.KeyState: string(plan.StatePending)})
-			require.Contains(t, message(), "Its agent was told to clean the host by plan, and has not taken that up; drover why m tells when it called last")
+			require.Contains(t, message(), "Its agent was told to clean the host by plan, and has not taken that up (drover why m tells when it called last). The next attempt")
 			require.Contains(t, message(), "see what it reports: drover logs m -n ")
 			writes := s.wrote()
 			s.reconcile()
@@ -82,7 +82,7 @@ func TestDelete_cleanedByPlan(t *testing.T) {
 			status, err := json.Marshal(plan.AgentStatus{Checksum: checksum, Step: "instruction clean", Message: "exit status 1", Output: "SECRET"})
 			require.NoError(t, err)
 			s.plans(uid, map[string]string{plan.KeyState: string(plan.StateInProgress), plan.KeyAgentStatus: string(status)})
-			require.Contains(t, message(), "which failed too: instruction clean: exit status 1; drover logs m --agent")
+			require.Contains(t, message(), "which failed too: instruction clean: exit status 1 (drover logs m --agent tells more)")
 			require.NotContains(t, message(), "SECRET")
 
 			s.plans(uid, map[string]string{plan.KeyState: string(plan.StateSucceeded), plan.KeyAppliedChecksum: checksum})

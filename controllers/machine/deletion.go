@@ -132,7 +132,7 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 	}
 	s.hasPlan = true
 	if secret.Annotations[rkev1.CleansAnnotation] != uid {
-		s.cleaning = ". Its agent has not been told to clean it by plan: one that never took up a plan is not"
+		s.cleaning = ". Its agent gets a plan that cleans it, unless it never took up a plan"
 		return false, nil
 	}
 	if plan.State(secret.Data[plan.KeyState]) == plan.StateSucceeded && string(secret.Data[plan.KeyAppliedChecksum]) == plan.Checksum(secret.Data[plan.KeyPlan]) {
@@ -148,11 +148,11 @@ func toldToClean(data map[string][]byte, machine string) string {
 	why := whyNotApplied(data)
 	switch {
 	case why != "":
-		return told + fmt.Sprintf("which failed too: %s; drover logs %s --agent tells more", why, machine)
+		return told + fmt.Sprintf("which failed too: %s (drover logs %s --agent tells more)", why, machine)
 	case plan.State(data[plan.KeyState]) == plan.StateInProgress:
 		return told + "and is at it"
 	}
-	return told + fmt.Sprintf("and has not taken that up; drover why %s tells when it called last", machine)
+	return told + fmt.Sprintf("and has not taken that up (drover why %s tells when it called last)", machine)
 }
 
 // whyNotApplied is why the agent's last attempt failed, in its words; empty if none did.
