@@ -51,16 +51,16 @@ func (h *ControlPlanes) Handle(ctx context.Context, req admission.Request) admis
 	return admission.Allowed("")
 }
 
-// neededBy says why a control plane is not to be deleted: a Cluster that stays has it and has Machines that need it. One that is paused may be moved.
+// neededBy says why a control plane is not to be deleted: a Cluster that stays has Machines that need it. One that is paused may be moved.
 func (h *ControlPlanes) neededBy(ctx context.Context, obj *rkev1.RKEControlPlane) (string, error) {
 	clusters := &clusterv1.ClusterList{}
 	if err := h.Reader.List(ctx, clusters, client.InNamespace(obj.Namespace)); err != nil {
 		return "", fmt.Errorf("reading the Clusters: %w", err)
 	}
-	needs, going := "", []string{}
+	needs, names, going := "", false, []string{}
 	for i := range clusters.Items {
 		cluster := &clusters.Items[i]
-		if !obj.IsOf(cluster) || ptr.Deref(cluster.Spec.Paused, false) {
+		if !obj.BelongsTo(cluster) || ptr.Deref(cluster.Spec.Paused, false) {
 			continue
 		}
 		if !cluster.DeletionTimestamp.IsZero() {
@@ -72,12 +72,15 @@ func (h *ControlPlanes) neededBy(ctx context.Context, obj *rkev1.RKEControlPlane
 			return "", fmt.Errorf("reading the Machines: %w", err)
 		}
 		if slices.ContainsFunc(machines.Items, func(m clusterv1.Machine) bool { return obj.IsNeededBy(cluster, &m) }) {
-			needs = cluster.Name
+			needs, names = cluster.Name, obj.IsOf(cluster)
 		}
 	}
 	switch {
 	case needs == "":
 		return "", nil
+	case !names:
+		return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines, and with it would go the authorities and tokens by which their servers are reached: "+
+			"the Cluster does not name it now; have its spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace), nil
 	case len(going) > 0:
 		return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines: before %s goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io %s -n %s",
 			obj.Name, needs, strings.Join(going, ", "), going[0], obj.Namespace), nil

@@ -18,7 +18,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// A control plane is kept for a Cluster that stays and has Machines, also when another Cluster goes that names it.
+// A control plane is kept for a Cluster that stays and has Machines, also when another Cluster goes that names it, or its own names another.
 func TestControlPlanes(t *testing.T) {
 	at := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID("uid-of-" + name)}
@@ -48,10 +48,13 @@ func TestControlPlanes(t *testing.T) {
 		}
 		return refs
 	}
+	const strays = "RKEControlPlane cp is that of Cluster one, which has Machines, and with it would go the authorities and tokens by which their servers are reached: " +
+		"the Cluster does not name it now; have its spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io one -n team-a"
 	for what, tt := range map[string]struct {
 		objects     []client.Object
 		owners      []metav1.OwnerReference
 		annotations map[string]string
+		initialized bool
 		deleting    bool
 		says        string
 	}{
@@ -65,6 +68,11 @@ func TestControlPlanes(t *testing.T) {
 		"its owner goes, the copy never got a server": {objects: []client.Object{going(cluster("one", "cp")), cluster("copy", "cp"), machine, copied}, owners: owners("one", "copy")},
 		"its owner goes, the copy may have a server": {objects: []client.Object{going(cluster("one", "cp")), cluster("copy", "cp"), machine, served}, owners: owners("one", "copy"),
 			says: "RKEControlPlane cp is that of Cluster copy, which has Machines: before one goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io one -n team-a"},
+		"its Cluster names another now":            {objects: []client.Object{cluster("one", "ceee"), machine}, owners: owners("one"), says: strays},
+		"and goes":                                 {objects: []client.Object{going(cluster("one", "ceee")), machine}, owners: owners("one")},
+		"it has lost its owner, too":               {objects: []client.Object{cluster("one", "ceee"), machine}, initialized: true, says: strays},
+		"it has only the label":                    {objects: []client.Object{cluster("one", "ceee"), machine}},
+		"the copy got one of its own":              {objects: []client.Object{going(cluster("one", "cp")), cluster("copy", "copy"), machine, served}, owners: owners("one", "copy")},
 		"its Cluster goes, too":                    {objects: []client.Object{going(cluster("one", "cp")), machine}},
 		"its Cluster has no Machine":               {objects: []client.Object{cluster("one", "cp")}},
 		"no Cluster names it":                      {objects: []client.Object{cluster("one", "another"), elsewhere, machine}},
@@ -76,7 +84,8 @@ func TestControlPlanes(t *testing.T) {
 			scheme := runtime.NewScheme()
 			require.NoError(t, clusterv1.AddToScheme(scheme))
 			obj := &rkev1.RKEControlPlane{ObjectMeta: at("cp")}
-			obj.Annotations, obj.OwnerReferences = tt.annotations, tt.owners
+			obj.Annotations, obj.OwnerReferences, obj.Labels = tt.annotations, tt.owners, map[string]string{clusterv1.ClusterNameLabel: "one"}
+			obj.Status.Initialized = tt.initialized
 			if tt.deleting {
 				obj.DeletionTimestamp = new(metav1.Now())
 			}

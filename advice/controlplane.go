@@ -49,6 +49,7 @@ var controlPlane = map[string][]string{
 	rkev1.MachinesExistReason: {"Delete the whole cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io {cluster} -n {ns}", nextSeeMachines},
 	rkev1.ClusterHasAnotherReason: {
 		"See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml",
+		"If the Cluster's servers were made with this one, have spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
 		"If nobody needs this one, delete it: kubectl delete rkecontrolplanes.rke.cattle.io {name} -n {ns}",
 	},
 	rkev1.AuthorityInvalidReason: {"Mend the Secret that the message names, or delete it before there is a server, to have one made: kubectl get secrets -n {ns}"},

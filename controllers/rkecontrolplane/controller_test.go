@@ -762,6 +762,13 @@ func TestReconcile_deletedBeforeItsMachines(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), w.obj))
 	w.quiet()
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster c1, 1 of them")
+	require.Zero(t, testkit.ExpectReconciled(t, w.r, w.obj).RequeueAfter)
+
+	w.cluster.Spec.ControlPlaneRef.Name = "typo"
+	require.NoError(t, w.Update(t.Context(), w.cluster))
+	require.Positive(t, testkit.ExpectReconciled(t, w.r, w.obj).RequeueAfter, "its Cluster's Machines wake another")
+	w.read()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster c1, 1 of them")
 
 	ofAnother("joined", new("data")) // it got one when its Cluster was the owner
 	require.NoError(t, w.Delete(t.Context(), w.machineNamed("server")))

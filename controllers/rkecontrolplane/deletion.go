@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -40,10 +41,16 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	if wrote {
 		r.tellOf(obj, before.Status.Conditions)
 	}
+	if err == nil && !obj.IsOf(cluster) { // the Cluster's Machines wake the control plane that it names
+		return step.Wait(rkev1.MachinesExistReason, "", releaseAgain)
+	}
 	return err
 }
 
-// machinesOf is a Cluster that names the control plane and has Machines that need it, and how many; of several Clusters any of them. Without such it is nil.
+// releaseAgain is how often a control plane is looked at that is being deleted and that nothing wakes.
+const releaseAgain = 30 * time.Second
+
+// machinesOf is a Cluster to which the control plane belongs and whose Machines need it, and how many; of several Clusters any of them. Without such it is nil.
 func (r *Reconciler) machinesOf(ctx context.Context, obj *rkev1.RKEControlPlane) (*clusterv1.Cluster, int, error) {
 	clusters, machines := &clusterv1.ClusterList{}, &clusterv1.MachineList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(obj.Namespace)); err != nil {
@@ -51,7 +58,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, obj *rkev1.RKEControlPlane)
 	}
 	for i := range clusters.Items {
 		cluster := &clusters.Items[i]
-		if !obj.IsOf(cluster) {
+		if !obj.BelongsTo(cluster) {
 			continue
 		}
 		if err := r.Client.List(ctx, machines, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {

@@ -172,7 +172,11 @@ func (s *scope) advise(c metav1.Condition) []string {
 			return s.about(verdict).On(c.Reason)
 		}
 	}
-	return advice.ControlPlane{Namespace: s.Namespace, Name: s.Name}.On(c.Reason)
+	cluster := s.Spec.ClusterName
+	if s.cluster != nil {
+		cluster = s.cluster.Name
+	}
+	return advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: cluster}.On(c.Reason)
 }
 
 // about is what advice names of a machine.

@@ -1,10 +1,10 @@
 package v1
 
 import (
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -42,16 +42,30 @@ func (c *RKEControlPlane) IsOf(cluster *clusterv1.Cluster) bool {
 	return ref.APIGroup == GroupVersion.Group && ref.Kind == "RKEControlPlane" && ref.Name == c.Name && cluster.Namespace == c.Namespace
 }
 
-// IsNeededBy reports whether a Machine of a Cluster that names the control plane has, or is to get, a server that would be lost without it. Each of the Cluster
+// BelongsTo reports whether a Cluster names the control plane, or has made its servers with it, whatever it names by now: the Cluster is the owner or, where
+// somebody took that away, the one whose API has answered.
+func (c *RKEControlPlane) BelongsTo(cluster *clusterv1.Cluster) bool {
+	if owner := c.ownerCluster(); owner != "" {
+		return c.IsOf(cluster) || owner == cluster.UID
+	}
+	return c.IsOf(cluster) || c.Status.Initialized && c.Labels[clusterv1.ClusterNameLabel] == cluster.Name && c.Namespace == cluster.Namespace
+}
+
+// IsNeededBy reports whether a Machine of a Cluster that it belongs to has, or is to get, a server that would be lost without the control plane. Each of the Cluster
 // that owns it is; one of another Cluster only if it has bootstrap data, which none gets while the Cluster is not the owner: a restore may order owners anew.
 func (c *RKEControlPlane) IsNeededBy(cluster *clusterv1.Cluster, machine *clusterv1.Machine) bool {
-	if machine.Spec.Bootstrap.DataSecretName != nil {
-		return true
+	owner := c.ownerCluster()
+	return machine.Spec.Bootstrap.DataSecretName != nil || owner == "" || owner == cluster.UID
+}
+
+// ownerCluster is the UID of the first Cluster among the owners; empty without one.
+func (c *RKEControlPlane) ownerCluster() types.UID {
+	for _, ref := range c.OwnerReferences {
+		if ref.Kind == "Cluster" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
+			return ref.UID
+		}
 	}
-	owner := slices.IndexFunc(c.OwnerReferences, func(ref metav1.OwnerReference) bool {
-		return ref.Kind == "Cluster" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/")
-	})
-	return owner < 0 || c.OwnerReferences[owner].UID == cluster.UID
+	return ""
 }
 
 // RKEControlPlaneSpec is the desired state of an RKEControlPlane. Data directories are where servers keep their cluster: another one later
