@@ -47,6 +47,10 @@ var controlPlane = map[string][]string{
 		"See what is left: kubectl get machines.cluster.x-k8s.io -n {ns}",
 	},
 	rkev1.MachinesExistReason: {"Delete the whole cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io {cluster} -n {ns}", nextSeeMachines},
+	rkev1.WaitingForOwnerReason: {
+		"If a Cluster names it and does not take it up, touch that; by itself Cluster API tries again within a quarter of an hour: " +
+			"kubectl annotate clusters.cluster.x-k8s.io {cluster} -n {ns} --overwrite drover.cattle.io/touched=again",
+	},
 	rkev1.ClusterHasAnotherReason: {
 		"See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml",
 		"If the Cluster's servers were made with this one, have spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -77,6 +78,37 @@ func TestEmbedded_bringsAClusterToItsInfrastructure(t *testing.T) {
 		return nil
 	})
 	answersAll(t, address)
+}
+
+// A control plane that is made after its Cluster, which has looked for it in vain, is taken up at once, and not when Cluster API looks again after half a minute or,
+// where there was one before, much more.
+func TestEmbedded_takesUpAControlPlaneThatIsMadeAnew(t *testing.T) {
+	embedded(t)
+	c := testkit.Client(t, newScheme(t))
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t), Name: "c1"}, Spec: clusterv1.ClusterSpec{
+		ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "cp"}}}
+	require.NoError(t, c.Create(t.Context(), cluster))
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			return err
+		}
+		if missing := conditions.Get(cluster, clusterv1.ClusterControlPlaneAvailableCondition); missing == nil || missing.Reason != clusterv1.ClusterControlPlaneDoesNotExistReason {
+			return fmt.Errorf("the Cluster has not looked for it: %v", missing)
+		}
+		return nil
+	})
+	made := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "cp"}}
+	require.NoError(t, c.Create(t.Context(), made))
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
+			return err
+		}
+		if len(made.OwnerReferences) == 0 {
+			return errors.New("no Cluster owns it")
+		}
+		return nil
+	})
+	require.Equal(t, cluster.UID, made.OwnerReferences[0].UID)
 }
 
 // answersAll asks each webhook of the table for its opinion, as the API server does.

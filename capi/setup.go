@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
@@ -34,10 +36,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi/guard"
 	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/fairqueue"
@@ -117,7 +122,7 @@ func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts O
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
 	resourceSets := &clusterresourceset.Reconciler{Client: guard.NewResources(c, mgr.GetEventRecorder("cluster-resource-set")), ClusterCache: clusters, WatchFilterValue: filter}
 	return []reconciler{
-		{"Cluster", (&cluster.Reconciler{Client: guard.Authorities{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
+		{"Cluster", (&cluster.Reconciler{Client: guard.Authorities{Client: c}, APIReader: reader, ClusterCache: controlPlanes{clusters, mgr, filter}, WatchFilterValue: filter,
 			RemoteConnectionGracePeriod: remoteConnectionGracePeriod}).SetupWithManager},
 		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: pauses{clusters, mgr, filter}, WatchFilterValue: filter,
 			RemoteConditionsGracePeriod: remoteConditionsGracePeriod}).SetupWithManager},
@@ -156,6 +161,44 @@ func (p pauses) GetClusterSource(name string, requests func(context.Context, cli
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		return errors.Join(connections.Start(ctx, queue), clusters.Start(ctx, queue))
 	})
+}
+
+// controlPlanes wakes the controller of Clusters also for an RKEControlPlane that is made and has no owner yet. Cluster API watches those that it has made its
+// Cluster the owner of; of a Cluster that had one before it looks for another only as often as it tries again what has failed: in the end each quarter of an hour.
+type controlPlanes struct {
+	clustercache.ClusterCache
+
+	mgr    manager.Manager
+	filter string
+}
+
+// GetClusterSource implements clustercache.ClusterCache.
+func (p controlPlanes) GetClusterSource(name string, requests func(context.Context, client.Object) []ctrl.Request, opts ...clustercache.GetClusterSourceOption) source.Source {
+	connections := p.ClusterCache.GetClusterSource(name, requests, opts...)
+	// As Cluster API reads it: what wakes the controller is in the cache that it looks into.
+	watched := &unstructured.Unstructured{}
+	watched.SetGroupVersionKind(rkev1.GroupVersion.WithKind("RKEControlPlane"))
+	no := func(event.UpdateEvent) bool { return false }
+	made := source.Kind(p.mgr.GetCache(), client.Object(watched), handler.EnqueueRequestsFromMapFunc(p.naming), predicate.Funcs{UpdateFunc: no})
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		return errors.Join(connections.Start(ctx, queue), made.Start(ctx, queue))
+	})
+}
+
+// naming are the Clusters that name a control plane which has no owner.
+func (p controlPlanes) naming(ctx context.Context, obj client.Object) []ctrl.Request {
+	clusters := &clusterv1.ClusterList{}
+	if len(obj.GetOwnerReferences()) > 0 || p.mgr.GetClient().List(ctx, clusters, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy) != nil {
+		return nil
+	}
+	made := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	var found []ctrl.Request
+	for i := range clusters.Items {
+		if one := &clusters.Items[i]; made.IsOf(one) && (p.filter == "" || one.Labels[clusterv1.WatchLabel] == p.filter) {
+			found = append(found, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(one)})
+		}
+	}
+	return found
 }
 
 // What the embedded core may do. The rules are those of Cluster API's own manager role, without what we do not embed; a test

@@ -273,7 +273,10 @@ func TestBadInput_noOwner(t *testing.T) {
 	w := newWorld(t)
 	w.change(func(o *rkev1.RKEControlPlane) { o.OwnerReferences = nil })
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason), "spec.controlPlaneRef")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason), "It is made by naming it in a Cluster's spec.controlPlaneRef")
+	w.change(func(o *rkev1.RKEControlPlane) { o.Spec.ClusterName = "c1" })
+	w.reconcile()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason), "the Cluster c1 names this object")
 }
 
 // All etcd is lost: nothing is made in its place, whatever was forgotten by a move, and the dead end has instructions.

@@ -218,7 +218,10 @@ func (r *Reconciler) withoutOwner(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the Cluster %s: %w", s.Spec.ClusterName, err)
 	}
-	if ref := named.Spec.ControlPlaneRef; err == nil && ref.IsDefined() && !s.IsOf(named) {
+	if err == nil && s.IsOf(named) {
+		return step.Wait(rkev1.WaitingForOwnerReason, "the Cluster "+named.Name+" names this object in spec.controlPlaneRef, and Cluster API has not made it the owner yet", 0)
+	}
+	if ref := named.Spec.ControlPlaneRef; err == nil && ref.IsDefined() {
 		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s has the control plane %s %q, and not this one", named.Name, ref.Kind, ref.Name))
 	}
 	return waits

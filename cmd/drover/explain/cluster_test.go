@@ -22,7 +22,7 @@ func clusterOf(conditions ...metav1.Condition) *facts.ClusterSnapshot {
 	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "one-cp"}
 	c.Status.Conditions = []metav1.Condition{done(clusterv1.ClusterInfrastructureReadyCondition, "Ready", 9)}
 	for i := range conditions {
-		conditions[i].Message = advice.Message(conditions[i].Message, advice.ControlPlane{Namespace: "shop", Name: "one-cp", Itself: "one-cp"}.On(conditions[i].Reason))
+		conditions[i].Message = advice.Message(conditions[i].Message, advice.ControlPlane{Namespace: "shop", Name: "one-cp", Cluster: "one", Itself: "one-cp"}.On(conditions[i].Reason))
 	}
 	return &facts.ClusterSnapshot{Now: now, Cluster: c, Version: "v1.36.3+k3s1",
 		ControlPlane: &facts.Object{Kind: "RKEControlPlane", Namespace: "shop", Name: "one-cp", Replicas: -1, Conditions: conditions}}
@@ -200,6 +200,7 @@ func TestControlPlane(t *testing.T) {
 ! Reconciled|ClusterHasAnotherControlPlane||the Cluster one has another
 . the Cluster one has another
 > See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n shop -o yaml
+> If the Cluster's servers were made with this one, have spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io one -n shop
 > If nobody needs this one, delete it: kubectl delete rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"paused": {paused, `
