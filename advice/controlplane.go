@@ -43,6 +43,7 @@ var controlPlane = map[string][]string{
 	rkev1.NoEtcdMachineReason:            {nextSeeMachines},
 	rkev1.NoControlPlaneMachineReason:    {nextSeeMachines},
 	rkev1.EtcdLostReason: {
+		"If an earlier Cluster of this name has left that Secret, and nobody needs its data or snapshots, delete it, and this cluster is made: kubectl delete {kind} {object} -n {ns}",
 		"Nothing brings the data back but a snapshot, and restoring one is not built yet: make another cluster and restore there",
 		"See what is left: kubectl get machines.cluster.x-k8s.io -n {ns}",
 	},
@@ -61,7 +62,8 @@ var controlPlane = map[string][]string{
 		"Correct the RKECluster's spec.controlPlaneEndpoint, which goes before the Cluster's: kubectl get rkeclusters.rke.cattle.io,clusters.cluster.x-k8s.io -n {ns} -o yaml",
 	},
 	rkev1.ClusterSecretMissingReason: {
-		"Bring the Secret that the message names back from a backup: with another one, the cluster's servers and the manager would not know each other",
+		"Bring the Secret that the message names back from a backup, without its ownerReferences, which the control plane sets again: with another Secret, " +
+			"the cluster's servers and the manager would not know each other",
 	},
 	rkev1.WarningsReason: {
 		"Change it: kubectl edit rkecontrolplanes.rke.cattle.io {itself} -n {ns}",

@@ -154,7 +154,11 @@ func (p *planner) lost() *fault {
 				"in the template of its MachineDeployment if it has one", m.Name, rkev1.EtcdRoleLabel)
 		}
 	}
-	return because(rkev1.EtcdLostReason, "the cluster was made before, and no machine has its etcd data any more: a new machine would be an empty cluster")
+	const words = "the cluster was made before, and no machine has its etcd data any more: a new machine would be an empty cluster"
+	if p.Bootstrapped && p.OlderState != "" {
+		return because(rkev1.EtcdLostReason, words+". The Secret %s, which says so, is older than this Cluster", p.OlderState)
+	}
+	return because(rkev1.EtcdLostReason, words)
 }
 
 // hasMade reports whether a machine has made the cluster or was told to. Its marks in the plan Secret stay, so that no other is chosen later; either is enough,

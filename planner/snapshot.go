@@ -32,7 +32,9 @@ type Cluster struct {
 	// Bootstrapped: the cluster was made once, and its data is nowhere but on its etcd machines. It is remembered where a move takes it along.
 	Bootstrapped bool
 	// MadeBy is the ID of the machine that made it, which is the init node also when its plan Secret has lost its marks; empty if that is not known.
-	MadeBy      string
+	MadeBy string
+	// OlderState is the Secret where that is remembered, if it is older than the CAPI Cluster: it may be what an earlier Cluster of that name has left.
+	OlderState  string
 	Tokens      Tokens
 	Authorities Authorities
 	// Objects are the Secrets and ConfigMaps that References names, as far as they are there. TooLarge is the object with which they have more than

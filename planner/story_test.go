@@ -332,6 +332,8 @@ func (w *world) change(what string) {
 		w.cluster.Bootstrapped = true
 	case "made-by-server-1":
 		w.cluster.Bootstrapped, w.cluster.MadeBy = true, "id-server-1"
+	case "older-state":
+		w.cluster.OlderState = "one-rke-state"
 	case "unprovisioned":
 		w.cluster.InfrastructureProvisioned = false
 	case "tokenless":

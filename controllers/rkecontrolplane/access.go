@@ -78,10 +78,15 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 	if !exists {
 		found = &corev1.Secret{}
 	}
+	written := authorities.Read(found.Data[secret.KubeconfigDataName], s.snapshot.Authorities)
+	if written.Server != "" {
+		if err := r.adopt(ctx, s, found); err != nil {
+			return "", err
+		}
+	}
 	if exists && !metav1.IsControlledBy(found, s.RKEControlPlane) {
 		return "the address in Secret " + name, nil
 	}
-	written := authorities.Read(found.Data[secret.KubeconfigDataName], s.snapshot.Authorities)
 	server, err := r.server(ctx, s, written.Server)
 	if err != nil || server == "" {
 		return "", err

@@ -1,9 +1,11 @@
 package rkecontrolplane_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -290,8 +293,25 @@ func TestBadInput_allEtcdLost(t *testing.T) {
 	require.NoError(t, w.Status().Update(t.Context(), w.obj))
 	w.provisioned("another", 9, "etcd", "control-plane", "worker")
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason), "make another cluster")
+	message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason)
+	require.Contains(t, message, "make another cluster")
+	require.NotContains(t, message, "cp-rke-state")
 	require.Nil(t, w.planOf("another"))
+
+	// The Cluster is younger than what says that it was made.
+	later := metav1.NewTime(w.secret("cp-rke-state").CreationTimestamp.Add(time.Hour))
+	w.r = w.reconciler(interceptor.NewClient(w.WithWatch, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		err := c.Get(ctx, key, obj, opts...)
+		if cluster, is := obj.(*clusterv1.Cluster); is {
+			cluster.CreationTimestamp = later
+		}
+		return err
+	}}))
+	w.reconcile()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason), "and this cluster is made: kubectl delete secret cp-rke-state -n "+w.obj.Namespace)
+	require.NoError(t, w.Delete(t.Context(), w.secret("cp-rke-state")))
+	w.reconcile()
+	require.NotNil(t, w.planOf("another"))
 }
 
 // A server that never made anything may be replaced.
@@ -319,10 +339,12 @@ func TestBadInput_clusterSecretGone(t *testing.T) {
 			w.quiet()
 			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "the Secret "+name+", with which the cluster was made, is gone")
 			require.True(t, w.isGone(name))
-			lost.ResourceVersion, lost.UID = "", ""
+			lost.ResourceVersion, lost.UID, lost.OwnerReferences = "", "", nil
 			require.NoError(t, w.Create(t.Context(), lost))
 			w.quiet()
 			w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+			require.True(t, metav1.IsControlledBy(w.secret(name), w.obj), "it ends with its cluster, and does not go into the next one of that name")
+			require.NotContains(t, w.secret(name).Labels, rkev1.MoveLabel)
 		})
 	}
 }

@@ -298,6 +298,13 @@ func TestKubeconfig(t *testing.T) {
 	w.quiet()
 	require.Equal(t, "https://api.example.org:443", w.host())
 
+	secret = w.secret("c1-kubeconfig")
+	require.NoError(t, w.Delete(t.Context(), secret))
+	secret.ResourceVersion, secret.UID, secret.OwnerReferences = "", "", nil
+	require.NoError(t, w.Create(t.Context(), secret))
+	w.quiet()
+	require.True(t, metav1.IsControlledBy(w.secret("c1-kubeconfig"), w.obj), "ours, from a backup")
+
 	require.NoError(t, w.Delete(t.Context(), w.secret("c1-kubeconfig")))
 	require.NoError(t, w.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "c1-kubeconfig"}, Data: map[string][]byte{"value": []byte("mine")}}))
 	w.quiet()

@@ -176,7 +176,11 @@ func (s *scope) advise(c metav1.Condition) []string {
 	if s.cluster != nil {
 		cluster = s.cluster.Name
 	}
-	return advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: cluster}.On(c.Reason)
+	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: cluster}
+	if s.snapshot.OlderState != "" {
+		a.Kind, a.Object = "secret", s.snapshot.OlderState
+	}
+	return a.On(c.Reason)
 }
 
 // about is what advice names of a machine.

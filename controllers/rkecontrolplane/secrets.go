@@ -22,6 +22,9 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
+// stateSuffix of the name of <control plane>-rke-state.
+const stateSuffix = "-rke-state"
+
 // Keys of <control plane>-rke-state. The first two are Rancher's.
 const (
 	serverTokenKey = "serverToken"
@@ -37,7 +40,7 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	for _, one := range s.plans {
 		begun = begun || len(one.Data[deliveredKey]) > 0
 	}
-	name := s.Name + "-rke-state"
+	name := s.Name + stateSuffix
 	var err error
 	s.state, err = r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
 		return rkev1.ClusterStateSecretType, map[string][]byte{serverTokenKey: []byte(newToken()), agentTokenKey: []byte(newToken())}, nil
@@ -51,6 +54,9 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	s.snapshot.Tokens = planner.Tokens{Server: string(s.state.Data[serverTokenKey]), Agent: string(s.state.Data[agentTokenKey])}
 	s.snapshot.MadeBy = string(s.state.Data[bootstrappedKey])
 	s.snapshot.Bootstrapped = s.snapshot.MadeBy != ""
+	if s.state.CreationTimestamp.Before(&s.cluster.CreationTimestamp) {
+		s.snapshot.OlderState = name
+	}
 	for _, purpose := range authorities.Purposes {
 		name := secret.Name(s.cluster.Name, purpose)
 		found, err := r.ensureSecret(ctx, s, name, begun || s.snapshot.Bootstrapped, func() (corev1.SecretType, map[string][]byte, error) {
@@ -72,7 +78,7 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, begun bool, content func() (corev1.SecretType, map[string][]byte, error)) (*corev1.Secret, error) {
 	found, err := r.known.get(ctx, r.Cache, r.Reader, client.ObjectKey{Namespace: s.Namespace, Name: name})
 	if err == nil {
-		return found, r.takeAlong(ctx, found)
+		return found, errors.Join(r.adopt(ctx, s, found), r.takeAlong(ctx, found))
 	}
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
@@ -90,6 +96,21 @@ func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, be
 		return nil, fmt.Errorf("making Secret %s: %w", name, err)
 	}
 	return made, nil
+}
+
+// adopt makes the control plane the owner of a Secret that it made and that has lost its owner, as one from a backup has, so that it ends with its cluster and does
+// not go into the next one of that name. What users give is of another type, as for all of Cluster API.
+func (r *Reconciler) adopt(ctx context.Context, s *scope, found *corev1.Secret) error {
+	ours := found.Type == clusterv1.ClusterSecretType || found.Type == rkev1.ClusterStateSecretType
+	if !ours || metav1.GetControllerOf(found) != nil || found.Labels[clusterv1.ClusterNameLabel] != s.cluster.Name {
+		return nil
+	}
+	before := found.DeepCopy()
+	found.OwnerReferences = append(found.OwnerReferences, r.meta(s, found.Name).OwnerReferences...)
+	if err := r.Client.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("taking Secret %s back: %w", found.Name, err)
+	}
+	return nil
 }
 
 // takeAlong labels what is the user's and has no owner with which it would move, so that clusterctl takes it along.

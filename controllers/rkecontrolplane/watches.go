@@ -111,6 +111,9 @@ func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcil
 	if owner != nil && owner.Kind == "RKEControlPlane" {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
 	}
+	if name, is := strings.CutSuffix(obj.GetName(), stateSuffix); is {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+	}
 	for _, purpose := range append(slices.Clone(authorities.Purposes), secret.Kubeconfig) {
 		if cluster, is := strings.CutSuffix(obj.GetName(), "-"+string(purpose)); is {
 			return append(r.ofClusterNamed(ctx, obj.GetNamespace(), cluster), r.naming(ctx, planner.SecretKind, obj)...)
