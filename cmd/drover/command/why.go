@@ -63,7 +63,7 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 	}
 	target, err := e.find(ctx, api, namespace, name)
 	notFound, isNotFound := errors.AsType[*inventory.NotFoundError](err)
-	if err != nil && !isNotFound {
+	if err != nil && !isNotFound || isNotFound && len(notFound.Others) > 0 { // the traces of the name are those of what has it
 		return nil, err
 	}
 	if err != nil && qualified {

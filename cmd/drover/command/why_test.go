@@ -91,6 +91,15 @@ func TestWhyOfAMachineThatNeverWas(t *testing.T) {
 	require.NotContains(t, out, "Scaled")
 }
 
+// TestWhyOfAnotherKind: what is left of a machine that goes on is not told of as if it were gone.
+func TestWhyOfAnotherKind(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, runningMachine)
+	c.apply(t, `{apiVersion: v1, kind: Secret, metadata: {name: web-1-machine-state}, type: Opaque}`)
+	require.Equal(t, `no machine "genericmachine/web-1" in namespace "`+c.namespace+`"; what has this name is digitaloceanmachine.rke-machine.cattle.io/web-1`,
+		requireError(t, c.drover(t, "why", "genericmachine/web-1")))
+}
+
 // TestWhyWithoutRights: what may not be read is not said to be gone.
 func TestWhyWithoutRights(t *testing.T) {
 	c := newCluster(t)

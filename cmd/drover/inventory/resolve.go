@@ -46,6 +46,8 @@ func (e *AmbiguousError) Error() string {
 // NotFoundError tells that a name means nothing.
 type NotFoundError struct {
 	Name, Namespace string
+	// Others are what has the name here, of another kind than was asked for.
+	Others []string
 	// Elsewhere lists namespaces that have a machine of that name.
 	Elsewhere []string
 	// KindsKnown is false when no driver is active.
@@ -61,6 +63,8 @@ func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("no machine %q in namespace %q", e.Name, e.Namespace)
 	command := cmp.Or(e.Command, "drover")
 	switch {
+	case len(e.Others) > 0:
+		return text + "; what has this name is " + strings.Join(e.Others, ", ")
 	case e.Unseen != "" && len(e.Elsewhere) == 0:
 		return fmt.Sprintf("whether there is a machine %q in namespace %q cannot be told: %s", e.Name, e.Namespace, e.Unseen)
 	case len(e.Elsewhere) > 0:
@@ -101,7 +105,11 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 		return target, err
 	}
 	// The name means nothing that the user may see.
-	nothing := &NotFoundError{Name: ref, Namespace: namespace, Elsewhere: r.elsewhere(ctx), KindsKnown: len(kinds) > 0}
+	others, err := r.others(ctx)
+	if err != nil {
+		return Target{}, err
+	}
+	nothing := &NotFoundError{Name: ref, Namespace: namespace, Others: others, Elsewhere: r.elsewhere(ctx), KindsKnown: len(kinds) > 0}
 	if len(r.unseen) > 0 {
 		nothing.Unseen = (&ForbiddenError{Doing: "getting it", Refusals: r.unseen}).Error()
 	}
@@ -284,6 +292,32 @@ func (a *API) CAPIMachinesOf(ctx context.Context, namespace, word, name string) 
 		names = append(names, list.Items[i].GetName())
 	}
 	return names, nil
+}
+
+// others looks for the name among the kinds that word does not allow, as far as the user may.
+func (r *resolving) others(ctx context.Context) ([]string, error) {
+	if r.word == "" {
+		return nil, nil
+	}
+	kinds := slices.DeleteFunc(slices.Clone(r.kinds), func(k facts.Kind) bool { return k.Matches(r.word) })
+	other := &resolving{API: r.API, kinds: kinds, namespace: r.namespace, name: r.name}
+	machines, err := other.named(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, m := range machines {
+		found = append(found, m.Ref())
+	}
+	slices.Sort(found)
+	capi, err := r.CAPIMachine(ctx, r.namespace, r.name)
+	if capi != nil {
+		found = append(found, "machine."+clusterv1.GroupVersion.Group+"/"+r.name)
+	}
+	if apierrors.IsForbidden(err) {
+		err = nil
+	}
+	return found, err
 }
 
 // elsewhere looks for the name in all namespaces, as far as the user may.
