@@ -1,6 +1,8 @@
 package rkecontrolplane
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -15,10 +17,12 @@ var quiet = []string{clusterv1.PausedReason, rkev1.WaitingForOwnerReason, rkev1.
 
 // tellOf writes an event for each condition of a control plane that is another than it was.
 func (r *Reconciler) tellOf(obj *rkev1.RKEControlPlane, before []metav1.Condition) {
-	of := []string{rkev1.ReconciledCondition, rkev1.WarningsCondition}
+	of, passed := []string{rkev1.ReconciledCondition, rkev1.WarningsCondition}, quiet
 	if obj.Status.Initialized { // before, no cluster's API answers
 		of = append(of, rkev1.AvailableCondition)
+	} else { // a worker may be made before the server
+		passed = append(slices.Clone(quiet), rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason)
 	}
-	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: quiet, Of: of,
+	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: passed, Of: of,
 		Notes: map[string]string{rkev1.ReconciledReason: "All machines are as the specification says", rkev1.APIAnswersReason: "The cluster's API answers"}})
 }

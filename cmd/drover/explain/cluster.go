@@ -143,7 +143,10 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 		r.say(own{"The control plane of this Cluster is not Drover's: only its machines are.", []string{nextCluster}}, words)
 	case s.ControlPlane == nil:
 		r.Blocker = &Blocker{Reason: "ControlPlaneMissing"}
-		r.say(own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist, or could not be read.", []string{nextCluster}}, words)
+		r.say(own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist, or could not be read.", []string{
+			"If spec.controlPlaneRef should name another, correct it: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
+			"See which there are: kubectl get rkecontrolplanes.rke.cattle.io -n {ns}", "If it is none of them, make it, from the cluster's manifest",
+		}}, words)
 	case s.ControlPlane.Cluster != "" && s.ControlPlane.Cluster != c.Name:
 		r.Blocker = &Blocker{Reason: rkev1.ControlPlaneTakenReason}
 		r.say(own{fmt.Sprintf("The RKEControlPlane %s is that of Cluster %s: no server is made for this Cluster before it names one of its own.", ref.Name, s.ControlPlane.Cluster),

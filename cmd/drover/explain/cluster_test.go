@@ -99,7 +99,9 @@ func TestClusterDecisions(t *testing.T) {
 		"no control plane": {missing, `
 ! |ControlPlaneMissing||
 . The RKEControlPlane one-cp that the Cluster names does not exist, or could not be read.
-> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+> If spec.controlPlaneRef should name another, correct it: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> See which there are: kubectl get rkecontrolplanes.rke.cattle.io -n shop
+> If it is none of them, make it, from the cluster's manifest
 `},
 		"another Cluster's control plane": {taken, `
 ! |ControlPlaneTaken||
