@@ -136,7 +136,12 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 		r.say(pausedCluster, words)
 	case c.DeletionTimestamp != nil:
 		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
-		r.say(own{fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines)), []string{nextCluster}}, words)
+		next := []string{nextCluster}
+		if len(s.Machines) == 0 {
+			next = append(next, "If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, "+
+				"of any name: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}")
+		}
+		r.say(own{fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines)), next}, words)
 		r.tellMachine(s)
 	case ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group:
 		r.Blocker = &Blocker{Reason: rkev1.ControlPlaneForeignReason}

@@ -55,9 +55,9 @@ func TestClusterDecisions(t *testing.T) {
 	taken.ControlPlane.Cluster = "another"
 	infrastructure.ControlPlane.Conditions = []metav1.Condition{condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForClusterReason, "", 1)}
 	infrastructure.Cluster.Status.Conditions = []metav1.Condition{condition(clusterv1.ClusterInfrastructureReadyCondition, metav1.ConditionFalse, "NotReady", "* RKECluster one is not there", 9)}
-	deleting := waitingForMachines()
+	deleting, stuck := waitingForMachines(), clusterOf()
 	since := ago(1)
-	deleting.Cluster.DeletionTimestamp = &since
+	deleting.Cluster.DeletionTimestamp, stuck.Cluster.DeletionTimestamp = &since, &since
 	deadNode := with(clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1)), "one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "", rkev1.WorkerRoleLabel)
 	deadNode.ControlPlane.Conditions = append(deadNode.ControlPlane.Conditions, done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1))
 	deadNode.Machines[0].Status.NodeRef.Name = "n1"
@@ -172,6 +172,12 @@ func TestClusterDecisions(t *testing.T) {
 . The cluster is as its specification says.
 . The node n1 of Machine one-a is not well: Node.Ready: Kubelet stopped posting node status.
 > See what is wrong with its node: drover why one-a -n shop
+`},
+		"being deleted, and nothing is left": {stuck, `
+! |Deleting||
+. The Cluster is being deleted: its machines go first, and 0 of them are left.
+> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+> If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, of any name: kubectl edit clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted": {deleting, `
 ! |Deleting||
