@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/workqueue"
 	addonsv1beta1 "sigs.k8s.io/cluster-api/api/addons/v1beta1" //nolint:staticcheck // Cluster API's own webhooks ask the scheme for it
 	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Cluster API's own webhooks ask the scheme for it
@@ -32,17 +29,9 @@ import (
 	topologymachineset "sigs.k8s.io/cluster-api/core/reconcilers/topology/machineset"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/index"
-	"sigs.k8s.io/cluster-api/util/predicates"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi/guard"
 	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/fairqueue"
@@ -122,9 +111,9 @@ func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts O
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
 	resourceSets := &clusterresourceset.Reconciler{Client: guard.NewResources(c, mgr.GetEventRecorder("cluster-resource-set")), ClusterCache: clusters, WatchFilterValue: filter}
 	return []reconciler{
-		{"Cluster", (&cluster.Reconciler{Client: guard.Authorities{Client: c}, APIReader: reader, ClusterCache: controlPlanes{clusters, mgr, filter}, WatchFilterValue: filter,
+		{"Cluster", (&cluster.Reconciler{Client: guard.Authorities{Client: c}, APIReader: reader, ClusterCache: woken{clusters, controlPlanesMade(mgr, filter)}, WatchFilterValue: filter,
 			RemoteConnectionGracePeriod: remoteConnectionGracePeriod}).SetupWithManager},
-		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: pauses{clusters, mgr, filter}, WatchFilterValue: filter,
+		{"Machine", (&machine.Reconciler{Client: c, APIReader: reader, ClusterCache: woken{clusters, pauses(mgr, filter)}, WatchFilterValue: filter,
 			RemoteConditionsGracePeriod: remoteConditionsGracePeriod}).SetupWithManager},
 		{"MachineSet", (&machineset.Reconciler{Client: guard.Naming{Client: c}, APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter,
 			// All but the one about kubeadm, which our servers do not run.
@@ -141,64 +130,6 @@ func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts O
 		{"MachineDeploymentTopology", (&topologymachinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 		{"MachineSetTopology", (&topologymachineset.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 	}
-}
-
-// pauses wakes a controller for what is in a Cluster also when that is paused or goes on. Cluster API's controller of Machines alone does not
-// watch for it: those of MachineSets are woken by their sets, and one that stands alone would stay as it was made while its Cluster was paused.
-type pauses struct {
-	clustercache.ClusterCache
-
-	mgr    manager.Manager
-	filter string
-}
-
-// GetClusterSource implements clustercache.ClusterCache.
-func (p pauses) GetClusterSource(name string, requests func(context.Context, client.Object) []ctrl.Request, opts ...clustercache.GetClusterSourceOption) source.Source {
-	connections := p.ClusterCache.GetClusterSource(name, requests, opts...)
-	scheme, log := p.mgr.GetScheme(), p.mgr.GetLogger().WithValues("controller", name)
-	clusters := source.Kind(p.mgr.GetCache(), client.Object(&clusterv1.Cluster{}), handler.EnqueueRequestsFromMapFunc(requests),
-		predicates.ClusterPausedTransitions(scheme, log), predicates.ResourceHasFilterLabel(scheme, log, p.filter))
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-		return errors.Join(connections.Start(ctx, queue), clusters.Start(ctx, queue))
-	})
-}
-
-// controlPlanes wakes the controller of Clusters also for an RKEControlPlane that is made and has no owner yet. Cluster API watches those that it has made its
-// Cluster the owner of; of a Cluster that had one before it looks for another only as often as it tries again what has failed: in the end each quarter of an hour.
-type controlPlanes struct {
-	clustercache.ClusterCache
-
-	mgr    manager.Manager
-	filter string
-}
-
-// GetClusterSource implements clustercache.ClusterCache.
-func (p controlPlanes) GetClusterSource(name string, requests func(context.Context, client.Object) []ctrl.Request, opts ...clustercache.GetClusterSourceOption) source.Source {
-	connections := p.ClusterCache.GetClusterSource(name, requests, opts...)
-	// As Cluster API reads it: what wakes the controller is in the cache that it looks into.
-	watched := &unstructured.Unstructured{}
-	watched.SetGroupVersionKind(rkev1.GroupVersion.WithKind("RKEControlPlane"))
-	no := func(event.UpdateEvent) bool { return false }
-	made := source.Kind(p.mgr.GetCache(), client.Object(watched), handler.EnqueueRequestsFromMapFunc(p.naming), predicate.Funcs{UpdateFunc: no})
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-		return errors.Join(connections.Start(ctx, queue), made.Start(ctx, queue))
-	})
-}
-
-// naming are the Clusters that name a control plane which has no owner.
-func (p controlPlanes) naming(ctx context.Context, obj client.Object) []ctrl.Request {
-	clusters := &clusterv1.ClusterList{}
-	if len(obj.GetOwnerReferences()) > 0 || p.mgr.GetClient().List(ctx, clusters, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy) != nil {
-		return nil
-	}
-	made := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
-	var found []ctrl.Request
-	for i := range clusters.Items {
-		if one := &clusters.Items[i]; made.IsOf(one) && (p.filter == "" || one.Labels[clusterv1.WatchLabel] == p.filter) {
-			found = append(found, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(one)})
-		}
-	}
-	return found
 }
 
 // What the embedded core may do. The rules are those of Cluster API's own manager role, without what we do not embed; a test
