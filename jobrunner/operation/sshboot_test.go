@@ -44,6 +44,23 @@ func existing(t *testing.T, script string) (*job, *sshtest.Server, string) {
 	return j, server, dir
 }
 
+// ofSameHost is another machine that names the host of the first.
+func ofSameHost(t *testing.T, first *job, script string) *job {
+	t.Helper()
+	j := newJob(t, first.request.Driver.Name)
+	j.request.Machine.Name, j.request.Options, j.request.Files, j.request.UserData = "second", first.request.Options, first.request.Files, first.request.UserData
+	j.request.HasBootstrap, j.data = true, []byte(script)
+	j.request.SSHTimeoutSeconds, j.markerRoot, j.hostsFile = first.request.SSHTimeoutSeconds, first.markerRoot, first.hostsFile
+	return j
+}
+
+// installsAgent is a script that leaves on the host what our agent does: it follows this plan Secret of namespace team.
+func installsAgent(secret string) string {
+	return "#!/bin/sh\nDROVER_TOKEN='drover/team/plan/MARKER-token'\n" +
+		"mkdir -p $STORY/etc/drover $STORY/var/lib/agent $STORY/proc\n: >$STORY/proc/mounts\necho '{\"folder\":\"/var/lib/agent\"}' >$STORY/etc/drover/agent.yaml\n" +
+		"echo '{\"namespace\":\"team\",\"secretName\":\"" + secret + "\"}' >$STORY/var/lib/agent/rancher2_connection_info.json\n"
+}
+
 func TestBootstrapOverSSH(t *testing.T) {
 	t.Parallel()
 	j, server, dir := existing(t, "#!/bin/sh -e\n# MARKER-join-token\necho hello from the script\necho x >>$STORY/ran\necho $(id -u) $PWD >>$STORY/ran\n")
@@ -105,10 +122,7 @@ func TestBootstrapOverSSH_hostTaken(t *testing.T) {
 	first := j.request.Machine
 	requireFile(t, first.UID+"\nteam/"+first.Name+"\nc1\n", claim)
 
-	second := newJob(t, "generic")
-	second.request.Machine.Name, second.request.Options, second.request.Files = "second", j.request.Options, j.request.Files
-	second.request.HasBootstrap, second.data = true, []byte("#!/bin/sh\necho second >>$STORY/ran\n")
-	second.request.SSHTimeoutSeconds, second.markerRoot, second.hostsFile = 5, j.markerRoot, j.hostsFile
+	second := ofSameHost(t, j, "#!/bin/sh\necho second >>$STORY/ran\n")
 	taken := func() {
 		t.Helper()
 		code, result := second.run(t.Context(), state.Create)
@@ -127,7 +141,6 @@ func TestBootstrapOverSSH_hostTaken(t *testing.T) {
 	require.NoFileExists(t, claim)
 	second.mustCreate()
 	requireFile(t, "first\nsecond\n", filepath.Join(dir, "ran"))
-
 }
 
 // A driver of which nothing is known may take hosts that were there before, too.
@@ -136,10 +149,7 @@ func TestBootstrapOverSSH_hostOfUnknownDriverTaken(t *testing.T) {
 	j, server, dir := existing(t, "#!/bin/sh\necho first >>$STORY/ran\n")
 	j.request.Driver.Name, j.request.UserData = "pool", "habit=none"
 	j.mustCreate()
-	second := newJob(t, "pool")
-	second.request.Machine.Name, second.request.Options, second.request.Files = "second", j.request.Options, j.request.Files
-	second.request.HasBootstrap, second.data, second.request.UserData = true, []byte("#!/bin/sh\necho second >>$STORY/ran\n"), j.request.UserData
-	second.request.SSHTimeoutSeconds, second.markerRoot, second.hostsFile = 5, j.markerRoot, j.hostsFile
+	second := ofSameHost(t, j, "#!/bin/sh\necho second >>$STORY/ran\n")
 	_, result := second.run(t.Context(), state.Create)
 	require.Equal(t, []string{"HostTaken", rkev1.ClassTransient}, []string{result.Reason, result.Class}, result.Message)
 	require.Contains(t, result.Message, "the host "+server.Host+" is taken by machine \"team/"+j.request.Machine.Name+"\"")
@@ -149,9 +159,7 @@ func TestBootstrapOverSSH_hostOfUnknownDriverTaken(t *testing.T) {
 // What was brought to a host goes with its machine: the agent, whose plan Secret the script named, what ran there, and last the claim.
 func TestHostIsCleaned(t *testing.T) {
 	t.Parallel()
-	j, server, dir := existing(t, "#!/bin/sh\nDROVER_TOKEN='drover/team/plan/MARKER-token'\n"+
-		"mkdir -p $STORY/etc/drover $STORY/var/lib/agent $STORY/proc\n: >$STORY/proc/mounts\necho '{\"folder\":\"/var/lib/agent\"}' >$STORY/etc/drover/agent.yaml\n"+
-		"echo '{\"namespace\":\"team\",\"secretName\":\"plan\"}' >$STORY/var/lib/agent/rancher2_connection_info.json\n")
+	j, server, dir := existing(t, installsAgent("plan"))
 	j.mustCreate()
 	connection, claim := filepath.Join(dir, "var/lib/agent/rancher2_connection_info.json"), filepath.Join(dir, "claim")
 	require.FileExists(t, connection)
@@ -195,9 +203,7 @@ func TestHostIsCleaned(t *testing.T) {
 // one that is let in.
 func TestHostIsCleaned_withAnotherKey(t *testing.T) {
 	t.Parallel()
-	j, server, dir := existing(t, "#!/bin/sh\nDROVER_TOKEN='drover/team/plan/MARKER-token'\n"+
-		"mkdir -p $STORY/etc/drover $STORY/var/lib/agent $STORY/proc\n: >$STORY/proc/mounts\necho '{\"folder\":\"/var/lib/agent\"}' >$STORY/etc/drover/agent.yaml\n"+
-		"echo '{\"namespace\":\"team\",\"secretName\":\"other\"}' >$STORY/var/lib/agent/rancher2_connection_info.json\n")
+	j, server, dir := existing(t, installsAgent("other"))
 	j.mustCreate()
 	first := string(j.state()[state.SSHPrivateKeyKey])
 	give := func() sshkeys.KeyPair {
