@@ -30,6 +30,7 @@ const (
 	nextEditControlPlane = "Change it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"
 	nextSeeReleases      = "See which releases are known: docs/releases.md says how to add some"
 	nextSeeSecrets       = "See which Secrets there are: kubectl get secrets -n {ns}"
+	nextSeeAgent         = "Look on the server whether the agent runs and what it says: drover ssh {machine} -n {ns} -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'"
 	nextMachineLogs      = "Read what its agent says: drover logs {machine} -n {ns} --agent"
 	nextSeeMachines      = "See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n {ns} --show-labels"
 )
@@ -99,9 +100,9 @@ var controlPlane = map[string][]string{
 	rkev1.OperatingSystemUnsupportedReason: {nextSeeMachines},
 	rkev1.TierUnsupportedReason:            {"Scale down the MachineDeployment that it belongs to: kubectl get machinedeployments.cluster.x-k8s.io -n {ns}"},
 	rkev1.WaitingForServerReason:           {"See how its server stands: drover why {machine} -n {ns}"},
-	rkev1.WaitingForAgentReason:            {"Look on the server whether the agent runs: drover ssh {machine} -n {ns}", nextMachineLogs},
+	rkev1.WaitingForAgentReason:            {nextSeeAgent, "If it says that its token or key is not known, let it in again, as docs/endpoint.md tells", nextMachineLogs},
 	rkev1.AgentSilentReason: {
-		"Look on the server whether the agent runs and what it says: drover ssh {machine} -n {ns} -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'",
+		nextSeeAgent,
 		"If the server is gone for good, and is not the cluster's only one, which has its data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",
 	},
 	rkev1.RetryingPlanReason:        {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},

@@ -106,7 +106,7 @@ main() {
 	known=$folder/rancher2_connection_info.json
 	of=${DROVER_TOKEN-} # drover/, its plan Secret, /...
 	if [ ! -e "$known" ]; then
-		[ -n "$of" ] || fail "set DROVER_TOKEN to this machine's token"
+		[ -n "$of" ] || fail "no token: see docs/endpoint.md"
 	elif [ -n "$of" ]; then
 		of=${of#*/} of=${of%/*}
 		grep -q "\"namespace\":\"${of%/*}\",\"secretName\":\"${of#*/}\"" "$known" ||

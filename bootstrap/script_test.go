@@ -423,7 +423,7 @@ func TestScript_givesUp(t *testing.T) {
 	s.install.Token = ""
 	out, err = s.run()
 	require.Error(t, err)
-	require.Equal(t, "drover: set DROVER_TOKEN to this machine's token\n", out)
+	require.Equal(t, "drover: no token: see docs/endpoint.md\n", out)
 	s = newServer(t)
 	s.program("uname", "echo riscv64")
 	out, err = s.run()

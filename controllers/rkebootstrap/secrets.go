@@ -136,6 +136,13 @@ func attemptOf(script *corev1.Secret) string {
 
 var secretKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
 
+// isAskedFor reports whether a person, who counts in words of his own, wants a token, for an agent that has lost its key: it waits for that agent also where the
+// machine has a Node.
+func isAskedFor(script *corev1.Secret) bool {
+	_, err := strconv.Atoi(attemptOf(script))
+	return err != nil
+}
+
 // tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any, none once its agent has reported. An agent of an
 // earlier attempt's server has used up the token of that attempt only.
 func (r *Reconciler) tokenOf(s *scope) string {
@@ -149,7 +156,7 @@ func (r *Reconciler) tokenOf(s *scope) string {
 	case bound && isOfEarlier:
 	case current == "" && s.script != nil && len(s.script.Data[agentKey]) > 0 && !isOfEarlier:
 		return "" // its plan Secret is made anew
-	case bound && hasReported(s.plan.Data) && (current == "" || isUsed(current, s.plan.Data) || s.machine.Status.NodeRef.IsDefined()):
+	case bound && hasReported(s.plan.Data) && (current == "" || isUsed(current, s.plan.Data) || s.machine.Status.NodeRef.IsDefined() && !isAskedFor(s.script)):
 		return ""
 	case current != "":
 		return current
