@@ -65,6 +65,7 @@ var controlPlane = map[string][]string{
 	rkev1.ClusterSecretMissingReason: {
 		"Bring the Secret that the message names back from a backup, without its ownerReferences, which the control plane sets again: with another Secret, " +
 			"the cluster's servers and the manager would not know each other",
+		"If this is a copy of a control plane, for a cluster that is yet to be made: kubectl annotate rkecontrolplanes.rke.cattle.io {name} -n {ns} " + rkev1.BootstrappedAnnotation + "-",
 	},
 	rkev1.WarningsReason: {
 		"Change it: kubectl edit rkecontrolplanes.rke.cattle.io {itself} -n {ns}",
@@ -100,7 +101,7 @@ var controlPlane = map[string][]string{
 	rkev1.OperatingSystemUnsupportedReason: {nextSeeMachines},
 	rkev1.TierUnsupportedReason:            {"Scale down the MachineDeployment that it belongs to: kubectl get machinedeployments.cluster.x-k8s.io -n {ns}"},
 	rkev1.WaitingForServerReason:           {"See how its server stands: drover why {machine} -n {ns}"},
-	rkev1.WaitingForAgentReason:            {nextSeeAgent, "If it says that its token or key is not known, let it in again, as docs/endpoint.md tells", nextMachineLogs},
+	rkev1.WaitingForAgentReason:            {nextSeeAgent, "If it says that its token or key is not known, have it let in anew, as docs/endpoint.md tells", nextMachineLogs},
 	rkev1.AgentSilentReason: {
 		nextSeeAgent,
 		"If the server is gone for good, and is not the cluster's only one, which has its data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/advice"
+	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/bootstrap"
@@ -92,6 +93,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		Owns(&corev1.ServiceAccount{}, builder.OnlyMetadata, access).
 		Owns(&rbacv1.Role{}, builder.OnlyMetadata, access).
 		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata, access).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofRestored)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(machines)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.inCluster), builder.WithPredicates(clusters)).
 		Watches(&rkev1.RKEControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.inCluster), builder.WithPredicates(controlPlanes))
@@ -258,6 +260,19 @@ func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.Bootstrap.ConfigRef.Name}}}
+}
+
+// ofRestored wakes the bootstrap of a Secret that a backup brought back.
+func ofRestored(_ context.Context, obj client.Object) []reconcile.Request {
+	if !isRestored(obj) {
+		return nil
+	}
+	for _, secret := range []func(string) string{DataSecretName, plan.SecretName} {
+		if name, is := strings.CutSuffix(obj.GetName(), secret("")); is {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+		}
+	}
+	return nil
 }
 
 // armed wakes the bootstraps whose token is not burned: their servers have yet to find the endpoint. The others have nothing to learn of it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -209,6 +210,58 @@ func TestReconcile_anotherAttempt(t *testing.T) {
 	require.NoError(t, w.Status().Update(t.Context(), w.machine))
 	w.reconcile()
 	require.NotContains(t, data().Data, "token", "the server is the second one after all, and a Node")
+}
+
+// A backup brings back what it has, in any order and without owners: nothing is made in its place where the server is made, and all of it is the bootstrap's again.
+func TestReconcile_restored(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile()
+	meta := metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan"}
+	script := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "b1-machine-bootstrap"}}
+	secret, account, role, binding := &corev1.Secret{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}
+	kept := []client.Object{account, role, binding, script, secret}
+	for _, obj := range kept {
+		testkit.ExpectExists(t, w.WithWatch, obj)
+		require.NoError(t, w.Delete(t.Context(), obj))
+		obj.SetResourceVersion("")
+		obj.SetUID("")
+		obj.SetOwnerReferences(nil)
+	}
+	w.machine.Spec.ProviderID = "acme://1"
+	require.NoError(t, w.Update(t.Context(), w.machine))
+	token := string(script.Data["token"])
+	for _, obj := range kept {
+		w.reconcile()
+		require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.AgentSecretsMissingReason), "the Secrets b1-machine-bootstrap and b1-machine-plan, by which its agent is known, are gone")
+		require.NoError(t, w.Create(t.Context(), obj))
+		if obj == client.Object(script) {
+			break
+		}
+	}
+	w.reconcile()
+	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
+	require.Equal(t, token, string(w.secret(script.Name).Data["token"]))
+	for _, obj := range kept {
+		testkit.ExpectExists(t, w.WithWatch, obj)
+		require.True(t, metav1.IsControlledBy(obj, w.obj), obj.GetName())
+	}
+
+	// Without a backup the user can have the agent let in anew.
+	for _, name := range []string{script.Name, secret.Name} {
+		require.NoError(t, w.Delete(t.Context(), w.secret(name)))
+	}
+	w.readmit("once")
+	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
+	require.NotEqual(t, token, string(w.secret(script.Name).Data["token"]))
+}
+
+// readmit asks for a token for an agent that is not known.
+func (w *world) readmit(value string) {
+	w.Helper()
+	testkit.ExpectExists(w.T, w.WithWatch, w.obj)
+	metav1.SetMetaDataAnnotation(&w.obj.ObjectMeta, rkev1.ReadmitAgentAnnotation, value)
+	require.NoError(w, w.Update(w.Context(), w.obj))
+	w.reconcile()
 }
 
 // What a server was told is not changed afterwards.

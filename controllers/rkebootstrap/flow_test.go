@@ -75,12 +75,18 @@ func program(t *testing.T, root, name, body string) {
 // install runs a script, which is the machine's or one that knows no machine.
 func (w *world) install(root, text string) {
 	w.Helper()
+	out, err := w.run(root, text)
+	require.NoError(w, err, out)
+	require.Contains(w, out, "drover: the agent is installed")
+}
+
+func (w *world) run(root, text string) (string, error) {
+	w.Helper()
 	script := exec.CommandContext(w.Context(), "/bin/sh")
 	script.Env = []string{"DROVER_ROOT=" + root, "PATH=" + filepath.Join(root, "programs") + ":" + os.Getenv("PATH")}
 	script.Stdin = strings.NewReader(strings.ReplaceAll(text, `"/etc/drover/`, `"`+root+`/etc/drover/`))
 	out, err := script.CombinedOutput()
-	require.NoError(w, err, string(out))
-	require.Contains(w, string(out), "drover: the agent is installed")
+	return string(out), err
 }
 
 // script is the machine's, for a server with this root.
@@ -216,5 +222,31 @@ func TestFlow(t *testing.T) {
 		stop = w.start(root)
 		w.obeys(plan.Plan{Files: []plan.File{plan.NewFile(root+"/moved", "", []byte{byte(n)})}})
 		require.Equal(t, key, w.secret("b1-machine-plan").Data[plan.KeyAgentPublicKey])
+	}
+
+	// The agent's files are deleted on the server, which is a Node: it is let in anew by a token that the user asks for, and by no other.
+	stop()
+	w.machine.Status.NodeRef.Name = "node"
+	require.NoError(t, w.Status().Update(t.Context(), w.machine))
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "var/lib/drover-agent")))
+	out, err := w.run(root, w.script(root))
+	require.Error(t, err)
+	require.Contains(t, out, "drover: no token: see docs/endpoint.md")
+	for _, value := range []string{"once", "twice"} {
+		w.readmit(value)
+		require.Contains(t, w.secret("b1-machine-bootstrap").Data, "token")
+		w.reconcile()
+		require.Contains(t, w.secret("b1-machine-bootstrap").Data, "token", "until it is used")
+		w.install(root, w.script(root))
+		stop = w.start(root)
+		before := key
+		key = w.await("another agent has registered", func(data map[string][]byte) bool {
+			return len(data[plan.KeyAgentPublicKey]) > 0 && string(data[plan.KeyAgentPublicKey]) != string(before)
+		}).Data[plan.KeyAgentPublicKey]
+		w.obeys(plan.Plan{Files: []plan.File{plan.NewFile(root+"/let-in", "", []byte(value))}})
+		w.reconcile()
+		require.NotContains(t, w.secret("b1-machine-bootstrap").Data, "token")
+		stop()
+		require.NoError(t, os.RemoveAll(filepath.Join(root, "var/lib/drover-agent")))
 	}
 }

@@ -44,6 +44,10 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if s.plan, err = r.secret(ctx, s, plan.SecretName(s.Name)); err != nil {
 		return err
 	}
+	if s.script == nil && s.plan == nil && s.machine.Spec.ProviderID != "" && !s.readmits() {
+		return step.Wait(rkev1.AgentSecretsMissingReason, fmt.Sprintf("the server is made, and the Secrets %s and %s, by which its agent is known, are gone: bring them back from a backup, "+
+			"or have the agent let in anew, as docs/endpoint.md tells", DataSecretName(s.Name), plan.SecretName(s.Name)), 0)
+	}
 	install := r.Endpoint()
 	if install.Server == "" {
 		return step.Wait(rkev1.ServerURLMissingReason, "the manager does not know by which address servers reach it: give it --server-url", 0)
@@ -123,6 +127,9 @@ func (r *Reconciler) dataSecret(s *scope, install bootstrap.Install, token strin
 	}
 	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.ArmedForAnnotation, attemptOf(s.script))
 	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.DataVersionAnnotation, strconv.Itoa(version))
+	if asked := s.Annotations[rkev1.ReadmitAgentAnnotation]; asked != "" {
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.ReadmitAgentAnnotation, asked)
+	}
 	return desired, nil
 }
 
@@ -136,15 +143,14 @@ func attemptOf(script *corev1.Secret) string {
 
 var secretKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
 
-// isAskedFor reports whether a person, who counts in words of his own, wants a token, for an agent that has lost its key: it waits for that agent also where the
-// machine has a Node.
-func isAskedFor(script *corev1.Secret) bool {
-	_, err := strconv.Atoi(attemptOf(script))
-	return err != nil
+// readmits reports whether the user asks for a token for an agent that is not known any more, and none was made for that yet.
+func (s *scope) readmits() bool {
+	asked := s.Annotations[rkev1.ReadmitAgentAnnotation]
+	return asked != "" && (s.script == nil || s.script.Annotations[rkev1.ReadmitAgentAnnotation] != asked)
 }
 
-// tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any, none once its agent has reported. An agent of an
-// earlier attempt's server has used up the token of that attempt only.
+// tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any and when the user asks for it, none once its agent has
+// reported. An agent of an earlier attempt's server has used up the token of that attempt only. The user's waits for its agent also where the machine has a Node.
 func (r *Reconciler) tokenOf(s *scope) string {
 	current := ""
 	if s.script != nil {
@@ -153,10 +159,10 @@ func (r *Reconciler) tokenOf(s *scope) string {
 	bound := s.plan != nil && len(s.plan.Data[plan.KeyAgentPublicKey]) > 0
 	isOfEarlier := s.script != nil && s.script.Annotations[rkev1.ArmedForAnnotation] != attemptOf(s.script)
 	switch {
-	case bound && isOfEarlier:
+	case bound && isOfEarlier, s.readmits():
 	case current == "" && s.script != nil && len(s.script.Data[agentKey]) > 0 && !isOfEarlier:
 		return "" // its plan Secret is made anew
-	case bound && hasReported(s.plan.Data) && (current == "" || isUsed(current, s.plan.Data) || s.machine.Status.NodeRef.IsDefined() && !isAskedFor(s.script)):
+	case bound && hasReported(s.plan.Data) && (current == "" || isUsed(current, s.plan.Data) || s.machine.Status.NodeRef.IsDefined() && s.Annotations[rkev1.ReadmitAgentAnnotation] == ""):
 		return ""
 	case current != "":
 		return current
@@ -194,20 +200,28 @@ func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1
 
 // ours refuses an object of one of our names that is somebody else's: it would be written over, and end with this one. One that goes, or that an earlier
 // machine of this name had, is waited for: what is written into it would be lost, and its agent's key is not this machine's. A move keeps the machine's
-// identity, and who edits it keeps the UID.
+// identity, and who edits it keeps the UID. What comes from a backup has lost its owner, and not the machine's identity.
 func ours(s *scope, live client.Object) error {
 	what := live.GetObjectKind().GroupVersionKind().Kind + " " + live.GetName()
-	owner := metav1.GetControllerOf(live)
+	owner, id := metav1.GetControllerOf(live), live.GetLabels()[rkev1.MachineIDLabel]
+	if isRestored(live) && id == s.Labels[rkev1.MachineIDLabel] {
+		return nil
+	}
 	if owner == nil || owner.Kind != "RKEBootstrap" || owner.Name != s.Name {
 		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s that is not of this object: delete it", what))
 	}
 	if !live.GetDeletionTimestamp().IsZero() {
 		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("%s is being deleted, and made anew as soon as it is gone; its finalizers are %q", what, live.GetFinalizers()), 0)
 	}
-	if id := live.GetLabels()[rkev1.MachineIDLabel]; owner.UID != s.UID && id != "" && id != s.Labels[rkev1.MachineIDLabel] {
+	if owner.UID != s.UID && id != "" && id != s.Labels[rkev1.MachineIDLabel] {
 		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s of an earlier machine of this name, which goes by itself: if it does not, delete it", what), 0)
 	}
 	return nil
+}
+
+// isRestored reports whether an object is a machine's and has lost its owner.
+func isRestored(obj client.Object) bool {
+	return obj.GetLabels()[rkev1.MachineIDLabel] != "" && len(obj.GetOwnerReferences()) == 0 && obj.GetDeletionTimestamp().IsZero()
 }
 
 // secretMeta tells of a Secret whose content is not watched that there is nothing to wait for any more.

@@ -298,7 +298,9 @@ func TestBadInput_allEtcdLost(t *testing.T) {
 	require.NotContains(t, message, "cp-rke-state")
 	require.Nil(t, w.planOf("another"))
 
-	// The Cluster is younger than what says that it was made.
+	// The Cluster and its control plane are younger than what says that they were made, and nothing answers.
+	w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = false
+	w.change(func(o *rkev1.RKEControlPlane) { delete(o.Annotations, rkev1.BootstrappedAnnotation) })
 	later := metav1.NewTime(w.secret("cp-rke-state").CreationTimestamp.Add(time.Hour))
 	w.r = w.reconciler(interceptor.NewClient(w.WithWatch, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 		err := c.Get(ctx, key, obj, opts...)
@@ -347,6 +349,36 @@ func TestBadInput_clusterSecretGone(t *testing.T) {
 			require.NotContains(t, w.secret(name).Labels, rkev1.MoveLabel)
 		})
 	}
+}
+
+// A backup may bring the Secrets back last: none is made in their place.
+func TestBadInput_secretsComeBackLast(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	w.quiet()
+	var kept []*corev1.Secret
+	for _, name := range []string{"cp-rke-state", "c1-ca", "c1-cca", "c1-sa", "c1-proxy", "c1-etcd", "c1-etcd-peer"} {
+		one := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: name}}
+		testkit.ExpectExists(t, w.WithWatch, one)
+		require.NoError(t, w.Delete(t.Context(), one))
+		one.ResourceVersion, one.UID, one.OwnerReferences = "", "", nil
+		kept = append(kept, one)
+	}
+	w.obj.Status = rkev1.RKEControlPlaneStatus{} // no backup has it
+	require.NoError(t, w.Status().Update(t.Context(), w.obj))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "the Secret cp-rke-state, with which the cluster was made, is gone")
+	for _, one := range kept {
+		require.True(t, w.isGone(one.Name), one.Name)
+		require.NoError(t, w.Create(t.Context(), one))
+	}
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+
+	// A copy of the manifest makes a cluster of its own.
+	w.change(func(o *rkev1.RKEControlPlane) { o.Annotations[rkev1.BootstrappedAnnotation] = "the-original" })
+	w.quiet()
+	require.Equal(t, "cp", w.obj.Annotations[rkev1.BootstrappedAnnotation])
 }
 
 // A fault of the cluster as a whole comes when all was well: its machines are told, once, and what is known of them stays so.

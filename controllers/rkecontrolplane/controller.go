@@ -154,6 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		errs = append(errs, err)
 	} else {
 		r.tellOf(obj, before.Status.Conditions)
+		errs = append(errs, r.markBootstrapped(ctx, s))
 	}
 	return outcome(s.again, errs)
 }

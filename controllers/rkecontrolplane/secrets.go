@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -36,7 +37,7 @@ const (
 // ensureSecrets makes the cluster's authorities and tokens, once. Each is made before the first plan is delivered; one that is gone after that
 // is not made anew, for the cluster's servers have the old one.
 func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
-	begun := false // a machine of the cluster has been given a plan
+	begun := s.Annotations[rkev1.BootstrappedAnnotation] == s.Name // or a machine of the cluster has been given a plan
 	for _, one := range s.plans {
 		begun = begun || len(one.Data[deliveredKey]) > 0
 	}
@@ -147,6 +148,19 @@ func (r *Reconciler) rememberBootstrapped(ctx context.Context, s *scope, machine
 		return fmt.Errorf("writing Secret %s: %w", s.state.Name, err)
 	}
 	s.snapshot.Bootstrapped, s.snapshot.MadeBy = true, machineID
+	return nil
+}
+
+// markBootstrapped writes down beside the Secrets, too, that a server has made the cluster: where a backup brings them back last, none may be made in their place.
+// That its API answers tells it from a cluster for which there is only what an earlier one of its name has left.
+func (r *Reconciler) markBootstrapped(ctx context.Context, s *scope) error {
+	if !s.snapshot.Bootstrapped || !meta.IsStatusConditionTrue(s.Status.Conditions, rkev1.AvailableCondition) || s.Annotations[rkev1.BootstrappedAnnotation] == s.Name {
+		return nil
+	}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, s.UID, rkev1.BootstrappedAnnotation, s.Name))
+	if err := r.Client.Patch(ctx, s.RKEControlPlane, patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("noting that the cluster is made: %w", err)
+	}
 	return nil
 }
 

@@ -248,8 +248,8 @@ func TestRegister_anotherAttempt(t *testing.T) {
 		agent agent
 		says  string
 	}{
-		"the first by its key":   {first, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in again"},
-		"the first by its token": {newAgent(1, m.token.String()), "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in again"},
+		"the first by its key":   {first, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in anew"},
+		"the first by its token": {newAgent(1, m.token.String()), "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in anew"},
 		"a third":                {newAgent(3, next.String()), "this token was used by another agent"},
 	} {
 		m.refuses(tt.agent, tt.says, name)
@@ -283,7 +283,7 @@ func TestRegister(t *testing.T) {
 		"nothing but a key":               {key: first.key},
 		"no token of ours":                newAgent(1, "eyJhbGciOi"),
 	} {
-		m.refuses(stranger, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in again", name)
+		m.refuses(stranger, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in anew", name)
 	}
 	require.Empty(t, m.events.Events)
 }

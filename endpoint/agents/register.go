@@ -60,7 +60,7 @@ func (r *refusal) Error() string { return r.text }
 
 var (
 	// errUnknown is one answer for all that a stranger may try, so that he learns nothing of what there is.
-	errUnknown   = &refusal{http.StatusUnauthorized, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in again"}
+	errUnknown   = &refusal{http.StatusUnauthorized, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in anew"}
 	errThrottled = &refusal{http.StatusTooManyRequests, "too many refused requests come from this agent or address: wait a minute"}
 	errClock     = &refusal{http.StatusConflict, "the time of the request is too far from that of this answer"}
 	errReplayed  = &refusal{http.StatusUnauthorized, "this token was used by another agent"}

@@ -116,6 +116,8 @@ const DataSecretAvailableCondition = "DataSecretAvailable"
 // Reasons of an RKEBootstrap's conditions, beside those that machines and control planes have, and of events about agents.
 const (
 	DataSecretAvailableReason = "Available"
+	// AgentSecretsMissingReason: the Secrets by which a server's agent is known are gone, both of them.
+	AgentSecretsMissingReason = "AgentSecretsMissing"
 	// ServerURLMissingReason: the manager does not know by which address servers reach it.
 	ServerURLMissingReason = "ServerURLMissing"
 	// ControlPlaneForeignReason: the Cluster has another provider's control plane.

@@ -249,7 +249,8 @@ func TestMachineWaitsForItsPlan(t *testing.T) {
 	require.Equal(t, `! Reconciled|WaitingForAgent||no agent has taken the plan up
 . The server runs and its state is stored.
 . no agent has taken the plan up
-> Look on the server whether the agent runs: drover ssh web-1 -n shop
+> Look on the server whether the agent runs and what it says: drover ssh web-1 -n shop -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'
+> If it says that its token or key is not known, have it let in anew, as docs/endpoint.md tells
 > Read what its agent says: drover logs web-1 -n shop --agent
 `, told(explain.Machine(s, "drover")))
 	s.CAPIMachine.Status.Conditions = []metav1.Condition{done(rkev1.ReconciledCondition, rkev1.UpToDateReason, 1), done(rkev1.PlanAppliedCondition, rkev1.PlanAppliedReason, 1)}
