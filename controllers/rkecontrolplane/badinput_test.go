@@ -368,6 +368,15 @@ func TestBadInput_secretsComeBackLast(t *testing.T) {
 	require.NoError(t, w.Status().Update(t.Context(), w.obj))
 	w.quiet()
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "the Secret cp-rke-state, with which the cluster was made, is gone")
+
+	// Also where the backup is older than the annotation: the server has no plan Secret, without which none is made.
+	of := w.secret("server-machine-plan")
+	require.NoError(t, w.Delete(t.Context(), of))
+	w.change(func(o *rkev1.RKEControlPlane) { delete(o.Annotations, rkev1.BootstrappedAnnotation) })
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason)
+	of.ResourceVersion, of.UID = "", ""
+	kept = append(kept, of)
 	for _, one := range kept {
 		require.True(t, w.isGone(one.Name), one.Name)
 		require.NoError(t, w.Create(t.Context(), one))

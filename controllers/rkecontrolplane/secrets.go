@@ -37,9 +37,12 @@ const (
 // ensureSecrets makes the cluster's authorities and tokens, once. Each is made before the first plan is delivered; one that is gone after that
 // is not made anew, for the cluster's servers have the old one.
 func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
-	begun := s.Annotations[rkev1.BootstrappedAnnotation] == s.Name // or a machine of the cluster has been given a plan
+	begun := s.Annotations[rkev1.BootstrappedAnnotation] == s.Name
 	for _, one := range s.plans {
 		begun = begun || len(one.Data[deliveredKey]) > 0
+	}
+	for _, m := range s.members { // no server is made before its plan Secret: that is gone, too
+		begun = begun || m.plan == nil && m.Spec.ProviderID != "" && planner.RolesOf(m.Labels).Etcd
 	}
 	name := s.Name + stateSuffix
 	var err error
