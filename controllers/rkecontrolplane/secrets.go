@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,14 +38,7 @@ const (
 // ensureSecrets makes the cluster's authorities and tokens, once. Each is made before the first plan is delivered; one that is gone after that
 // is not made anew, for the cluster's servers have the old one.
 func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
-	begun := s.Annotations[rkev1.BootstrappedAnnotation] == s.Name
-	for _, one := range s.plans {
-		begun = begun || len(one.Data[deliveredKey]) > 0
-	}
-	for _, m := range s.members { // no server is made before its plan Secret: that is gone, too
-		begun = begun || m.plan == nil && m.Spec.ProviderID != "" && planner.RolesOf(m.Labels).Etcd
-	}
-	name := s.Name + stateSuffix
+	name, begun := s.Name+stateSuffix, s.hasBegun()
 	var err error
 	s.state, err = r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
 		return rkev1.ClusterStateSecretType, map[string][]byte{serverTokenKey: []byte(newToken()), agentTokenKey: []byte(newToken())}, nil
@@ -76,6 +70,20 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 		authorities.Put(&s.snapshot.Authorities, purpose, found.Data)
 	}
 	return nil
+}
+
+// hasBegun reports whether a server may have what the cluster is made with, by all that tells it but its Secrets.
+func (s *scope) hasBegun() bool {
+	if s.Annotations[rkev1.BootstrappedAnnotation] == s.Name {
+		return true
+	}
+	for _, one := range s.plans {
+		if len(one.Data[deliveredKey]) > 0 {
+			return true
+		}
+	}
+	// No server is made before its plan Secret.
+	return slices.ContainsFunc(s.members, func(m member) bool { return m.plan == nil && m.Spec.ProviderID != "" && planner.RolesOf(m.Labels).Etcd })
 }
 
 // ensureSecret reads a Secret of the cluster, or makes it.
