@@ -150,7 +150,7 @@ func (s *scope) readmits() bool {
 }
 
 // tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any and when the user asks for it, none once its agent has
-// reported. An agent of an earlier attempt's server has used up the token of that attempt only. The user's waits for its agent also where the machine has a Node.
+// reported. An agent of an earlier attempt's server has used up the token of that attempt only.
 func (r *Reconciler) tokenOf(s *scope) string {
 	current := ""
 	if s.script != nil {
@@ -162,7 +162,7 @@ func (r *Reconciler) tokenOf(s *scope) string {
 	case bound && isOfEarlier, s.readmits():
 	case current == "" && s.script != nil && len(s.script.Data[agentKey]) > 0 && !isOfEarlier:
 		return "" // its plan Secret is made anew
-	case bound && hasReported(s.plan.Data) && (current == "" || isUsed(current, s.plan.Data) || s.machine.Status.NodeRef.IsDefined() && s.Annotations[rkev1.ReadmitAgentAnnotation] == ""):
+	case bound && hasReported(s.plan.Data) && s.isUsedUp(current):
 		return ""
 	case current != "":
 		return current
@@ -170,10 +170,11 @@ func (r *Reconciler) tokenOf(s *scope) string {
 	return connect.NewToken(s.Namespace, plan.SecretName(s.Name)).String()
 }
 
-// isUsed reports whether the agent that is known registered by the token.
-func isUsed(token string, data map[string][]byte) bool {
+// isUsedUp reports whether nobody is to register by the token any more: the agent that is known did, or its server is a Node without, and the user has not asked
+// for one.
+func (s *scope) isUsedUp(token string) bool {
 	read, err := connect.ParseToken(token)
-	return err != nil || read.Matches(string(data[plan.KeyTokenUsed]))
+	return err != nil || read.Matches(string(s.plan.Data[plan.KeyTokenUsed])) || s.machine.Status.NodeRef.IsDefined() && s.Annotations[rkev1.ReadmitAgentAnnotation] == ""
 }
 
 // hasReported reports whether an agent has written anything: from then on its answer cannot be lost any more.
