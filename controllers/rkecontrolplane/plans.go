@@ -193,7 +193,7 @@ func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*cor
 	for i := range list.Items {
 		one := &list.Items[i]
 		owner := metav1.GetControllerOf(one)
-		if one.Type != plan.SecretType || owner == nil || owner.Kind != "RKEBootstrap" {
+		if one.Type != plan.SecretType || owner == nil || owner.Kind != "RKEBootstrap" || one.Name != plan.SecretName(owner.Name) {
 			continue
 		}
 		_, dropped := one.Annotations[largeAnnotation]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,18 +125,30 @@ func TestNewPlans_share(t *testing.T) {
 	require.GreaterOrEqual(t, sum(2), each, "the room was given back")
 }
 
-// Of a cluster's plan Secrets no more is looked at than the bound, which is said.
+// Of a cluster's plan Secrets no more is looked at than the bound, which is said. What only says that it is one of them does not count, nor take the place of one.
 func TestPlansExceeded(t *testing.T) {
 	w := newWorld(t)
 	w.machine("server", "etcd", "control-plane", "worker")
 	of := w.secret(plan.SecretName("server"))
+	w.server("server", 1)
 	const bound, each = 16 << 20, 150 << 10
-	for i := range bound/each + 1 {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: fmt.Sprintf("hoard-%d", i), Labels: of.Labels, OwnerReferences: of.OwnerReferences}, Type: plan.SecretType, Data: map[string][]byte{}}
+	made := func(name, owner string) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: name, Labels: of.Labels, OwnerReferences: slices.Clone(of.OwnerReferences)},
+			Type: plan.SecretType, Data: map[string][]byte{}}
+		secret.OwnerReferences[0].Name = owner
 		for _, key := range []string{plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum} {
 			secret.Data[key] = bytes.Repeat([]byte("x"), each/5)
 		}
 		require.NoError(t, w.Create(t.Context(), secret))
+	}
+	for i := range bound/each + 1 {
+		made(fmt.Sprintf("forged-%d", i), "server")
+	}
+	w.quiet()
+	require.NotNil(t, w.planOf("server"))
+	w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason)
+	for i := range bound/each + 1 {
+		made(plan.SecretName(fmt.Sprintf("hoard-%d", i)), fmt.Sprintf("hoard-%d", i))
 	}
 	w.quiet()
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.PlansExceededReason), "more than 16777216 bytes")
