@@ -86,6 +86,18 @@ func reach(text, command string) string {
 	})
 }
 
+// withoutLogin leaves out the advice to log in where no key is kept, and says instead how to look at the server.
+func (d *decision) withoutLogin() {
+	if d.State == nil || d.State.Name != "" && !d.State.NoKey {
+		return
+	}
+	login := func(next string) bool { return strings.Contains(next, ": drover ssh ") }
+	if at := slices.IndexFunc(d.Next, login); at >= 0 {
+		d.Next[at] = "Look at the server at its cloud, such as at its console, or log in with a key of your own: no SSH key of it is kept"
+		d.Next = slices.DeleteFunc(d.Next, login)
+	}
+}
+
 // about is what advice names of the machine.
 func about(s *facts.Snapshot) advice.Machine {
 	m, credential := s.Machine, s.Machine.Credential()

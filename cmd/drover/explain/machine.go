@@ -159,34 +159,52 @@ func (d *decision) decideDone() {
 			next: []string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
 		return
 	}
-	d.Verdict = append(d.Verdict, "The server runs and its state is stored.")
+	unwell, behind := openStep(d.Steps, nodeStep), openStep(d.Steps, rkev1.ReconciledCondition)
+	d.tellServer(unwell == nil)
+	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
+		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
+		return
+	}
+	// Of the steps of its plan this one says what is waited for.
+	if behind != nil {
+		d.blockAt(behind)
+	}
+	switch {
+	case unwell != nil:
+		d.decideNodeUnwell(unwell)
+	case behind == nil && d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined():
+		d.decideNoNode()
+	}
+}
+
+// tellServer tells of a server that was made, and of its state. That it runs is said as long as nothing speaks against it.
+func (d *decision) tellServer(runs bool) {
+	switch {
+	case d.State != nil && d.State.Name == "":
+		d.Blocker = &Blocker{Step: rkev1.StateStoredCondition, Reason: rkev1.StateMissingReason}
+		d.say(own{"The server was made, but its state Secret {state} is gone: without it nobody can log in to the server.",
+			about(d.Snapshot).On(metav1.Condition{Reason: rkev1.StateMissingReason}, nil)}, d.words)
+	case runs:
+		d.say(own{says: "The server runs and its state is stored."}, d.words)
+	default:
+		d.say(own{says: "The server was made and its state is stored."}, d.words)
+	}
 	if d.State != nil && d.State.Deleting {
 		d.say(own{"Its state Secret {state} is being deleted, and is kept by its finalizer only: without it nobody can log in to the server.", []string{
 			"Save it while it is there, in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml | grep -v '^ *resourceVersion:' > {state}.yaml)",
 			"When the file has it, let it go: kubectl -n {ns} patch secret {state} --type merge -p '{\"metadata\":{\"finalizers\":null}}'",
 			"Then put it back as it was, and remove the file: kubectl -n {ns} create -f {state}.yaml"}}, d.words)
 	}
-	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
-		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
-		return
+}
+
+// decideNodeUnwell is for a server whose node was there. What its agent is behind with, which is told before, may have the same cause.
+func (d *decision) decideNodeUnwell(step *Step) {
+	if d.Blocker == nil {
+		d.blockAt(step)
+	} else {
+		d.tell(step)
 	}
-	// Of the steps of its plan this one says what is waited for.
-	if i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Name == rkev1.ReconciledCondition }); i >= 0 && d.Steps[i].State != StepDone {
-		d.blockAt(&d.Steps[i])
-		return
-	}
-	if d.CAPIMachine == nil {
-		return
-	}
-	node := d.CAPIMachine.Status.NodeRef.Name
-	if node == "" {
-		d.decideNoNode()
-		return
-	}
-	if i := slices.IndexFunc(d.Steps, func(s Step) bool { return s.Name == nodeStep }); i >= 0 && d.Steps[i].State != StepDone {
-		d.blockAt(&d.Steps[i])
-		d.say(own{"Its node " + node + " is not well, or is not reached: the server may be off, gone or too busy.", nextNodeUnwell}, d.words)
-	}
+	d.say(own{"Its node " + d.CAPIMachine.Status.NodeRef.Name + " is not well, or is not reached: the server may be off, gone or too busy.", nextNodeUnwell}, d.words)
 }
 
 // decideNoNode is for a server that is no Node yet: its control plane may give no plans, or the cluster's API be out of the manager's reach.

@@ -73,6 +73,7 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 	r.Log = machineLog(s)
 	d := &decision{Report: r, Snapshot: s, words: about(s).Words()}
 	d.decide()
+	d.withoutLogin()
 }
 
 // knownFacts leaves out the empty ones. Values come from drivers and clouds.

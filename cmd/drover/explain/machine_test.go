@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -115,12 +116,36 @@ func endDecisions() map[string]decision {
 				"* Node.Ready: Kubelet stopped posting node status.\n* Node.DiskPressure: Kubelet stopped posting node status.", 2)}
 		}), `
 ! NodeHealthy|NodeHealthUnknown||Node.Ready: Kubelet stopped posting node status.; Node.DiskPressure: Kubelet stopped posting node status.
-. The server runs and its state is stored.
+. The server was made and its state is stored.
 . Node.Ready: Kubelet stopped posting node status.; Node.DiskPressure: Kubelet stopped posting node status.
 . Its node web-1 is not well, or is not reached: the server may be off, gone or too busy.
 > See what its kubelet does: drover ssh web-1 -n shop -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'
 > If it cannot be logged in to, look for the server at the cloud
 > If it is lost, and is not its cluster's only server, which has the data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"a node that is not well, whose agent is silent, and no key is kept": {changed(running(), func(s *facts.Snapshot) {
+			s.State.NoKey, s.CAPIMachine.Status.NodeRef.Name = true, "web-1"
+			about := advice.ControlPlane{Namespace: "shop", Name: "one-cp", Machine: "web-1"}
+			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionFalse, "NodeNotHealthy", "* Node.Ready: it is off", 2),
+				condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.AgentSilentReason, advice.Message("its agent has not called", about.On(rkev1.AgentSilentReason)), 2)}
+		}), `
+! Reconciled|AgentSilent||its agent has not called
+. The server was made and its state is stored.
+. its agent has not called
+. Node.Ready: it is off
+. Its node web-1 is not well, or is not reached: the server may be off, gone or too busy.
+> Look at the server at its cloud, such as at its console, or log in with a key of your own: no SSH key of it is kept
+> If the server is gone for good, and is not the cluster's only one, which has its data: kubectl delete machines.cluster.x-k8s.io web-1 -n shop
+> If it cannot be logged in to, look for the server at the cloud
+> If it is lost, and is not its cluster's only server, which has the data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"its state is gone": {changed(running(), func(s *facts.Snapshot) {
+			s.State, s.CAPIMachine.Status.NodeRef.Name = &facts.State{}, "web-1"
+		}), `
+! StateStored|StateMissing||
+. The server was made, but its state Secret web-1-machine-state is gone: without it nobody can log in to the server.
+> Restore the Secret web-1-machine-state from a backup if there is one
+> Or delete the machine: its server is looked for by its tags and provider ID and removed, or named where that cannot be told; a MachineSet or control plane then makes another: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
 		"its node is silent": {changed(machine(condition(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.NodeSilentReason, "Job web-1-create-1 waits: its node n7 is silent", 9)), func(s *facts.Snapshot) {
 			s.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-1-x"}, Spec: corev1.PodSpec{NodeName: "n7"}}}

@@ -167,6 +167,15 @@ func capiStep(name string, c *metav1.Condition) Step {
 	return newStep(name, c)
 }
 
+// openStep is the step of a name, if it is there and not done; nil otherwise.
+func openStep(steps []Step, name string) *Step {
+	at := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name && s.State != StepDone })
+	if at < 0 {
+		return nil
+	}
+	return &steps[at]
+}
+
 // firstReached is the first step that was reached and is not done, else the first that is not done; nil when all are.
 func firstReached(steps []Step) *Step {
 	var open *Step

@@ -1,11 +1,13 @@
 package facts
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 )
 
@@ -24,6 +26,8 @@ type State struct {
 	// Log is the kept end of the last operation's log.
 	Log      string
 	Problems []string
+	// NoKey tells that no SSH key is kept, which some drivers keep none of.
+	NoKey bool
 	// Deleting tells that the Secret is being deleted, and only its finalizer keeps it.
 	Deleting bool
 }
@@ -31,7 +35,8 @@ type State struct {
 // ParseState reads a state Secret's content. It takes anything: a pod wrote it.
 func ParseState(name string, data map[string][]byte) *State {
 	read := state.Of(data)
-	s := &State{Name: name, ServerMayExist: read.ServerMayExist()}
+	_, err := sshkeys.AccessFrom(read)
+	s := &State{Name: name, ServerMayExist: read.ServerMayExist(), NoKey: errors.Is(err, sshkeys.ErrNoKey)}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		if len(data[key]) > 0 {
 			s.Keys = append(s.Keys, key)

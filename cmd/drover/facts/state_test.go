@@ -49,6 +49,9 @@ func TestParseStateKeepsNoSecret(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(shown), "MARKER")
 	require.Contains(t, got.Keys, state.SSHPrivateKeyKey)
+	require.False(t, got.NoKey)
+	require.True(t, facts.ParseState("s", map[string][]byte{state.ServerKey: []byte(`{"sshHost":"198.18.0.11"}`)}).NoKey)
+	require.False(t, facts.ParseState("s", map[string][]byte{state.ExtractedConfigKey: []byte("no archive")}).NoKey, "which is not known")
 }
 
 func TestParseStateReadsDocuments(t *testing.T) {
@@ -60,7 +63,7 @@ func TestParseStateReadsDocuments(t *testing.T) {
 		"empty":          nil,
 	})
 	require.Equal(t, &facts.State{
-		Name: "web-1-machine-state", Keys: []string{"journal.json", "log.txt", "result.json", "server.json"}, ServerMayExist: true, Log: "one\ntwo\n",
+		Name: "web-1-machine-state", Keys: []string{"journal.json", "log.txt", "result.json", "server.json"}, ServerMayExist: true, NoKey: true, Log: "one\ntwo\n",
 		Journal: &state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseBootstrapped, InstanceName: "web-1"},
 		Server:  &state.Server{InstanceID: "4711", SSHUser: "root", SSHHost: "198.18.0.11", SSHPort: 22},
 		Result:  &state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Failed, Reason: "BootstrapFailed", Class: "Invalid", ServerMayExist: true},
