@@ -169,7 +169,10 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	}
 	step := firstReached(r.Steps)
 	if step == nil {
-		r.Verdict = []string{"The cluster is as its specification says."}
+		r.tellBootstraps(s)
+		if r.Blocker == nil {
+			r.Verdict = []string{"The cluster is as its specification says."}
+		}
 		r.tellWarnings(s)
 		r.tellNodes(s)
 		return
@@ -191,6 +194,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 			r.tell(other)
 		}
 	}
+	r.tellBootstraps(s)
 	r.tellWarnings(s)
 	r.tellNodes(s)
 	if len(r.Next) == 0 {

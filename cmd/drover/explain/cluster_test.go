@@ -41,6 +41,13 @@ func with(s *facts.ClusterSnapshot, name string, status metav1.ConditionStatus, 
 	return s
 }
 
+// withBootstrap gives a machine an RKEBootstrap of which Cluster API says that it is not ready.
+func withBootstrap(m *clusterv1.Machine, reason, message string) *clusterv1.Machine {
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "b1"}
+	m.Status.Conditions = append(m.Status.Conditions, condition(clusterv1.MachineBootstrapConfigReadyCondition, metav1.ConditionFalse, reason, message, 2))
+	return m
+}
+
 func waitingForMachines() *facts.ClusterSnapshot {
 	s := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason, "1 of 2 machines are not as they should be", 2))
 	return with(s, "one-a", metav1.ConditionFalse, rkev1.ApplyingPlanReason, "the agent applies the plan", rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel)
@@ -63,6 +70,11 @@ func TestClusterDecisions(t *testing.T) {
 	deadNode.Machines[0].Status.NodeRef.Name = "n1"
 	deadNode.Machines[0].Status.Conditions = append(deadNode.Machines[0].Status.Conditions,
 		condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionUnknown, "NodeHealthUnknown", "* Node.Ready: Kubelet stopped posting node status.", 2))
+	nameTaken := with(clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1)),
+		"one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "", rkev1.WorkerRoleLabel)
+	nameTaken.Machines[0] = *withBootstrap(&nameTaken.Machines[0], rkev1.NameTakenReason, "there is a Secret b1-machine-plan that is not of this object: delete it")
+	starting := with(clusterOf(nameTaken.ControlPlane.Conditions...), "one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "")
+	starting.Machines[0] = *withBootstrap(&starting.Machines[0], clusterv1.NotReadyReason, "dataSecretCreated is false")
 	noServers := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason, "one-b, one-c and one-d: its infra machine is not provisioned", 2))
 	for name, server := range map[string]metav1.Condition{
 		"one-b": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason, "the Job one-b-create-1 runs\n* Watch it: drover logs one-b", 1),
@@ -172,6 +184,14 @@ func TestClusterDecisions(t *testing.T) {
 . The cluster is as its specification says.
 . The node n1 of Machine one-a is not well: Node.Ready: Kubelet stopped posting node status.
 > See what is wrong with its node: drover why one-a -n shop
+`},
+		"a machine whose RKEBootstrap cannot be reconciled": {nameTaken, `
+! BootstrapConfigReady|NameTaken||there is a Secret b1-machine-plan that is not of this object: delete it
+. Machine one-a: its RKEBootstrap b1 cannot be reconciled: NameTaken: there is a Secret b1-machine-plan that is not of this object: delete it
+> See what is said of it: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
+`},
+		"a machine whose RKEBootstrap is not ready yet": {starting, `
+. The cluster is as its specification says.
 `},
 		"being deleted, and nothing is left": {stuck, `
 ! |Deleting||

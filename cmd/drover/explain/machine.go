@@ -61,7 +61,7 @@ func (d *decision) decide() {
 
 func (d *decision) decideSteps() {
 	step := firstReached(slices.DeleteFunc(slices.Clone(d.Steps), func(s Step) bool {
-		return s.Name == rkev1.ReadyCondition || slices.Contains(planSteps, s.Name) || s.Name == nodeStep || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
+		return s.Name == rkev1.ReadyCondition || slices.Contains(planSteps, s.Name) || s.Name == bootstrapStep || s.Name == nodeStep || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
 	}))
 	switch {
 	case step == nil, step.Reason == "" && d.Machine.IsTrue(rkev1.ReadyCondition):
@@ -159,7 +159,7 @@ func (d *decision) decideDone() {
 			next: []string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
 		return
 	}
-	unwell, behind := openStep(d.Steps, nodeStep), openStep(d.Steps, rkev1.ReconciledCondition)
+	unwell, behind, bootstrap := openStep(d.Steps, nodeStep), openStep(d.Steps, rkev1.ReconciledCondition), openStep(d.Steps, bootstrapStep)
 	d.tellServer(unwell == nil)
 	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
 		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
@@ -169,10 +169,13 @@ func (d *decision) decideDone() {
 	if behind != nil {
 		d.blockAt(behind)
 	}
+	if bootstrap != nil {
+		d.tellBootstrap(d.CAPIMachine, bootstrap, "Its")
+	}
 	switch {
 	case unwell != nil:
 		d.decideNodeUnwell(unwell)
-	case behind == nil && d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined():
+	case behind == nil && bootstrap == nil && d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined():
 		d.decideNoNode()
 	}
 }
@@ -264,6 +267,9 @@ func (d *decision) decideStep(step *Step) {
 	}
 	if running {
 		d.tellWait(step.Name == rkev1.CreateJobCondition)
+	}
+	if bootstrap := openStep(d.Steps, bootstrapStep); bootstrap != nil && step.Name == rkev1.BootstrapReadyCondition {
+		d.tellBootstrap(d.CAPIMachine, bootstrap, "Its")
 	}
 	if step.Name == rkev1.CreateJobCondition {
 		d.tellAhead()

@@ -61,6 +61,9 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 		}
 	}
 	if m.DeletionTimestamp == nil && s.CAPIMachine != nil {
+		if step := bootstrapFailure(s.CAPIMachine); step != nil {
+			r.Steps = append(r.Steps, *step)
+		}
 		for _, name := range planSteps {
 			if c := meta.FindStatusCondition(s.CAPIMachine.Status.Conditions, name); c != nil {
 				r.Steps = append(r.Steps, newStep(name, c))

@@ -139,6 +139,25 @@ func endDecisions() map[string]decision {
 > If it cannot be logged in to, look for the server at the cloud
 > If it is lost, and is not its cluster's only server, which has the data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
+		"its RKEBootstrap cannot be reconciled": {changed(running(), func(s *facts.Snapshot) {
+			s.CAPIMachine.Status.NodeRef.Name = "web-1"
+			withBootstrap(s.CAPIMachine, rkev1.NameTakenReason, "there is a Secret b1-machine-plan that is not of this object: delete it")
+		}), `
+! BootstrapConfigReady|NameTaken||there is a Secret b1-machine-plan that is not of this object: delete it
+. The server runs and its state is stored.
+. Its RKEBootstrap b1 cannot be reconciled: NameTaken: there is a Secret b1-machine-plan that is not of this object: delete it
+> See what is said of it: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
+`},
+		"its RKEBootstrap cannot be reconciled, and it waits for that": {changed(machine(condition(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.WaitingForBootstrapReason, "no data yet", 2)), func(s *facts.Snapshot) {
+			withBootstrap(s.CAPIMachine, rkev1.NameTakenReason, "there is a Secret")
+		}), `
+! BootstrapReady|WaitingForBootstrapData||no data yet
+. no data yet
+. Its RKEBootstrap b1 cannot be reconciled: NameTaken: there is a Secret
+> See what the bootstrap provider does: kubectl -n shop describe machine.cluster.x-k8s.io web-1
+> With a Secret of your own: set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)
+> See what is said of it: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
+`},
 		"its state is gone": {changed(running(), func(s *facts.Snapshot) {
 			s.State, s.CAPIMachine.Status.NodeRef.Name = &facts.State{}, "web-1"
 		}), `

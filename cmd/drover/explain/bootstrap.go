@@ -1,0 +1,48 @@
+package explain
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// bootstrapStep is Cluster API's own condition of the CAPI Machine, which repeats what its RKEBootstrap says.
+const bootstrapStep = clusterv1.MachineBootstrapConfigReadyCondition
+
+// bootstrapFailure is why a machine's RKEBootstrap cannot be reconciled, which may be long after its server was made; nil when it can, or is about to be.
+func bootstrapFailure(m *clusterv1.Machine) *Step {
+	ref, c := m.Spec.Bootstrap.ConfigRef, meta.FindStatusCondition(m.Status.Conditions, bootstrapStep)
+	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group || m.DeletionTimestamp != nil || c == nil || c.Reason == clusterv1.NotReadyReason {
+		return nil
+	}
+	if step := capiStep(bootstrapStep, c); step.State == StepFailed {
+		return &step
+	}
+	return nil
+}
+
+// tellBootstrap tells of a machine's RKEBootstrap that cannot be reconciled; whose is how the machine's things are called.
+func (r *Report) tellBootstrap(m *clusterv1.Machine, step *Step, whose string) {
+	if r.Blocker == nil {
+		r.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	}
+	name := m.Spec.Bootstrap.ConfigRef.Name
+	r.Verdict = appendNew(r.Verdict, facts.Clean(whose+" RKEBootstrap "+name+" cannot be reconciled: "+step.Reason+": "+step.Message))
+	r.say(own{next: []string{"See what is said of it: kubectl -n {ns} describe rkebootstraps.rke.cattle.io {bootstrapname}"}},
+		advice.Words{"ns": m.Namespace, "bootstrapname": name})
+}
+
+// tellBootstraps tells of RKEBootstraps of the cluster's machines, at most three.
+func (r *Report) tellBootstraps(s *facts.ClusterSnapshot) {
+	told := 0
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		if step := bootstrapFailure(m); step != nil && told < 3 {
+			told++
+			r.tellBootstrap(m, step, "Machine "+m.Name+": its")
+		}
+	}
+}
