@@ -35,6 +35,9 @@ const (
 	nextSeeMachines      = "See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n {ns} --show-labels"
 )
 
+// NextStuck is for an agent that cannot go on for what is no step of its plan.
+const NextStuck = "Mend on the server what it says, such as by making room where no space is left: the agent tries again by itself, within about a minute"
+
 // controlPlane is what to do, best first.
 var controlPlane = map[string][]string{
 	rkev1.KubernetesVersionMissingReason: {nextEditControlPlane},
@@ -107,6 +110,7 @@ var controlPlane = map[string][]string{
 		"If the server is gone for good, and is not the cluster's only one, which has its data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",
 	},
 	rkev1.RetryingPlanReason:        {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.AgentStuckReason:          {NextStuck, "See the room on its disks: drover ssh {machine} -n {ns} -- df -h", nextMachineLogs},
 	rkev1.PlanFailedReason:          {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
 	rkev1.ServerURLMissingReason:    {"Give the manager the address by which servers reach it: its flag --server-url"},
 	rkev1.ControlPlaneForeignReason: {"See what the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},

@@ -59,6 +59,9 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	case plan.StatePending:
 		return notTaken(data, checksum)
 	case plan.StateInProgress:
+		if why := stuck(data, checksum); why != "" {
+			return rkev1.AgentStuckReason, why + running(data, checksum)
+		}
 		if why := failure(data, checksum); why != "" {
 			return rkev1.RetryingPlanReason, why + running(data, checksum)
 		}
@@ -82,8 +85,8 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 // notTaken tells a machine whose agent never called from one whose agent is late, and from one whose agent cannot take up the plan.
 func notTaken(data map[string][]byte, checksum string) (reason, message string) {
 	// A failure at a step is one of an earlier order of the same plan.
-	if status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus]); err == nil && status.Checksum == checksum && status.Step == "" && status.Message != "" {
-		return rkev1.RetryingPlanReason, stuck(status)
+	if why := stuck(data, checksum); why != "" {
+		return rkev1.AgentStuckReason, why
 	}
 	if len(data[plan.KeyAgentPublicKey]) == 0 {
 		return rkev1.WaitingForAgentReason, "its agent has not called the manager yet, which takes as long as its server needs to start; if it never does, " +
@@ -104,7 +107,7 @@ func failure(data map[string][]byte, checksum string) string {
 		}
 		return failed
 	case status.Message != "":
-		return stuck(status)
+		return stuck(data, checksum)
 	}
 	// The count of an earlier plan stays until this one has ended.
 	if count, err := strconv.Atoi(string(data[plan.KeyFailureCount])); err == nil && count > 0 && string(data[plan.KeyFailedChecksum]) == checksum {
@@ -122,8 +125,12 @@ func running(data map[string][]byte, checksum string) string {
 	return ", and is at " + oneLine(status.Running)
 }
 
-// stuck is why an agent cannot go on, when that is no step of its plan.
-func stuck(status plan.AgentStatus) string {
+// stuck is why an agent cannot go on, when that is no step of its plan; empty otherwise.
+func stuck(data map[string][]byte, checksum string) string {
+	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	if err != nil || status.Checksum != checksum || status.Step != "" || status.Message == "" {
+		return ""
+	}
 	return "its agent cannot go on: " + oneLine(status.Message)
 }
 

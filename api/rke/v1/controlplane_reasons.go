@@ -100,6 +100,8 @@ const (
 	ApplyingPlanReason = "ApplyingPlan"
 	// RetryingPlanReason: an attempt failed, and the agent tries again.
 	RetryingPlanReason = "RetryingPlan"
+	// AgentStuckReason: the agent cannot go on with the plan for what is no step of it, such as a full disk, and tries again.
+	AgentStuckReason = "AgentStuck"
 	// PlanFailedReason: the agent has tried as often as the plan allows.
 	PlanFailedReason       = "PlanFailed"
 	WaitingForProbesReason = "WaitingForProbes"

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/drover-project/drover/advice"
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -35,7 +36,7 @@ func Write(out io.Writer, secret *corev1.Secret) error {
 		}
 		section(&text, "the end of what it said", []byte(status.Output))
 	case status.Message != "":
-		fmt.Fprintf(&text, "\nThe agent cannot go on: %s\n", status.Message)
+		fmt.Fprintf(&text, "\nThe agent cannot go on: %s\n%s.\n", status.Message, advice.NextStuck)
 	}
 	if status.Running != "" {
 		fmt.Fprintf(&text, "\nIt is at %s.\n", status.Running)
