@@ -16,6 +16,8 @@ import (
 // Machine is what advice names of a machine. What is not known is empty.
 type Machine struct {
 	Namespace, Name, UID, Kind, Driver, CAPIMachine, Cluster string
+	// NodeDriver is the object of the driver, which may have another name; the driver's stands for it where it is not known.
+	NodeDriver string
 	// CredentialNamespace and CredentialName are of the Secret that the machine names, Credential is as it names it.
 	CredentialNamespace, CredentialName, Credential string
 	// Bootstrap and State are Secrets; Instance is the server.
@@ -34,7 +36,7 @@ type Machine struct {
 func (m Machine) Words() Words {
 	kind := strings.ToLower(m.Kind)
 	w := Words{
-		"ns": m.Namespace, "name": m.Name, "uid": m.UID, "driver": m.Driver, "capi": m.CAPIMachine, "cluster": m.Cluster,
+		"ns": m.Namespace, "name": m.Name, "uid": m.UID, "driver": m.Driver, "nodedriver": cmp.Or(m.NodeDriver, m.Driver), "capi": m.CAPIMachine, "cluster": m.Cluster,
 		"credentialns": cmp.Or(m.CredentialNamespace, m.Namespace), "credentialname": m.CredentialName, "credential": m.Credential,
 		"bootstrap": m.Bootstrap, "state": m.State, "instance": cmp.Or(m.Instance, m.Name), "job": m.Job, "podns": cmp.Or(m.JobNamespace, m.Namespace),
 		"plural": kind + "s", "resource": kind + "s." + rkev1.MachineGroupVersion.Group,
@@ -196,7 +198,7 @@ const (
 	nextCloud           = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
 	// NextAbandon is for a server that cannot be removed.
 	NextAbandon   = "Only if no server is left, or you accept that one is: drover abandon {name} -n {ns}"
-	nextDriver    = "See what the driver is waiting for: drover why driver/{driver}"
+	nextDriver    = "See what the driver is waiting for: drover why driver/{nodedriver}"
 	nextLook      = "Look at the server: drover ssh {name} -n {ns}"
 	nextMendHost  = "Mend on the host what the message names, then: drover retry {name} -n {ns}"
 	nextReachHost = "Let the management cluster reach the host over SSH, and the host let in a key of the machine's (docs/drivers.md, Another key for a host); then: drover retry {name} -n {ns}"
@@ -255,8 +257,8 @@ var machine = map[string][]string{
 	rkev1.UserDataTooLargeReason: {"Make the bootstrap data smaller: fetch large files from the server's script, leave out comments and unused files"},
 	rkev1.ServerNotListedReason:  {"Look for it at the cloud; if it lives, give it back the tags that docs/drivers.md names", nextReplace},
 	rkev1.NotDeliveredReason: {"Look at what it got: drover ssh -n {ns} {name} -- cloud-init status --long",
-		"See how the NodeDriver {driver} says that its driver takes user data (annotation drover.cattle.io/user-data), and correct that", nextReplace},
-	rkev1.UserDataHabitUnknownReason: {"Say it on the NodeDriver: kubectl annotate nodedriver {driver} drover.cattle.io/user-data=flag=FLAG,habit=HABIT",
+		"See how the NodeDriver of driver {driver} says that it takes user data (annotation drover.cattle.io/user-data), and correct that", nextReplace},
+	rkev1.UserDataHabitUnknownReason: {"Say it on the NodeDriver: kubectl annotate nodedriver {nodedriver} drover.cattle.io/user-data=flag=FLAG,habit=HABIT",
 		"The message above names the flags; docs/kinds/nodedriver.md says how to find the habit out"},
 	rkev1.CredentialMissingReason: {nextMakeCredential, nextOtherCredential},
 	rkev1.CredentialInvalidReason: {"Look at the credential: kubectl -n {credentialns} describe secret {credentialname}", "Add what the message above names; it is read again as soon as it changes"},
@@ -278,7 +280,7 @@ var machine = map[string][]string{
 	rkev1.StateMissingReason: {nextRestore,
 		"Or delete the machine: its server is looked for by its tags and provider ID and removed, or named where that cannot be told; a MachineSet or control plane then makes another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
 	rkev1.WaitingForNodeReason: {NextNode,
-		"The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver {driver}"},
+		"The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver {nodedriver}"},
 	rkev1.ProviderIDMissingReason: {"Write into spec.providerID what the cloud's own controller would give the Node, or drover://{ns}/{name}: kubectl -n {ns} edit {plural} {name}"},
 	rkev1.OwnerUnknownReason: {"To keep the server: kubectl -n {ns} patch {plural} {name} --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
 		"Then apply it again from the backup, without metadata.ownerReferences",
@@ -336,7 +338,7 @@ var results = map[string]failure{
 		"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself", nextClean}},
 	rkev1.HostNotCleanedReason:       {"The host keeps what the machine brought there, so the machine is kept too", []string{nextMendHost, nextLogs, nextAbandonHost}},
 	rkev1.SSHKeyMissingReason:        {"There is no SSH key for the server, and this driver needs one", []string{"Give the driver's option for the SSH key in {where}"}},
-	rkev1.CacheIncompleteReason:      {"The cached driver binary is not whole", []string{"Have the driver read again by changing spec.version of the NodeDriver {driver}", nextDriver}},
+	rkev1.CacheIncompleteReason:      {"The cached driver binary is not whole", []string{"Have the driver read again by changing spec.version of the NodeDriver {nodedriver}", nextDriver}},
 	rkev1.NamespaceTerminatingReason: {"", []string{nextCloud, NextAbandon}},
 	rkev1.JobRefusedReason:           {"", []string{"The message above names the policy or quota: correct it for namespace {ns}", "Pods of Drover meet the restricted Pod Security Standard"}},
 	rkev1.DeadlineReason:             {"The Job took longer than it may and was ended", []string{nextLogs, "A slow cloud may need a longer deadline in the manager's settings"}},

@@ -289,7 +289,7 @@ func (r *Reconciler) nodeDriver(ctx context.Context, s *scope) (*managementv3.No
 		}
 		// Two may claim one name; only one of them has the kinds.
 		if found == nil || candidate.Status.MachineKind == r.kind.GVK.Kind {
-			found = candidate
+			found, s.nodeDriver = candidate, candidate.Name
 		}
 	}
 	return found, nil

@@ -133,6 +133,8 @@ type scope struct {
 	state     stateSecret
 	driver    driverFacts
 	bootstrap *corev1.Secret
+	// nodeDriver is the name of the driver's object, once that was looked for and is there.
+	nodeDriver string
 	// credential is what the driver is given; recalled tells that it is the one that was used last, and why: its Secret is gone or unusable.
 	credential state.Credential
 	recalled   string

@@ -126,7 +126,7 @@ func (s *scope) phase() string {
 // advice is what advice names of the machine.
 func (s *scope) advice(driver string) advice.Machine {
 	owner, _, _ := s.Owner()
-	about := advice.Machine{Namespace: s.GetNamespace(), Name: s.GetName(), UID: string(s.GetUID()), Kind: s.GetKind(), Driver: driver,
+	about := advice.Machine{Namespace: s.GetNamespace(), Name: s.GetName(), UID: string(s.GetUID()), Kind: s.GetKind(), Driver: driver, NodeDriver: s.nodeDriver,
 		CAPIMachine: owner, Cluster: s.GetLabels()[clusterv1.ClusterNameLabel], Instance: cmp.Or(s.status.InstanceName, s.state.InstanceName),
 		State: jobrunner.StateSecretName(s.GetName()), Job: s.status.JobName, JobNamespace: s.home.Namespace,
 		Cloned: s.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation] != "", Deleting: s.deleting(), NamespaceGoing: s.namespaceGoing || s.inFallback(), HasPlan: s.hasPlan}

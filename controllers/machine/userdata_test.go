@@ -163,11 +163,14 @@ func TestBootstrapData_unexplained(t *testing.T) {
 // TestUserData_unknownHabit: a driver that may want the data or a path is not guessed at, and an annotation says it.
 func TestUserData_unknownHabit(t *testing.T) {
 	w := newWorld(t)
-	nd := w.external("unsure", "https://drivers.test/unsure", strings.Repeat("a", 64))
+	nd := w.external("stranger-unsure", "https://drivers.test/unsure", strings.Repeat("a", 64))
+	nd.Spec.DisplayName = "unsure"
+	w.update(nd)
 	s := w.machine("unsure", "m", map[string]any{})
 	s.reconcile()
 	c := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.UserDataHabitUnknownReason)
 	require.Contains(t, c.Message, "annotate its NodeDriver: drover.cattle.io/user-data=flag=unsure-user-data,habit=")
+	require.Contains(t, c.Message, "kubectl annotate nodedriver stranger-unsure ")
 	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
 
 	for _, wrong := range []string{"flag=unsure-data,habit=inline", "habit=telepathy"} {

@@ -46,8 +46,10 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 	r.Steps = conditionSteps(machine.Status.Conditions)
 	w["kind"], w["driver"], w["capi"] = ref.Kind, facts.DriverName(ref.Kind, nil), machine.Name
 	noKind := s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind
-	bringKind := []string{"See which drivers there are: drover get drivers", "See what the driver is waiting for: drover why driver/{driver}"}
-	if s.Driver == nil {
+	bringKind := []string{"See which drivers there are: drover get drivers", "See what the driver is waiting for: drover why driver/{nodedriver}"}
+	if s.Driver != nil {
+		w["nodedriver"] = s.Driver.Name
+	} else {
 		bringKind = advice.Machine{Driver: w["driver"]}.On(metav1.Condition{Reason: rkev1.DriverNotFoundReason}, nil)
 	}
 	switch {

@@ -104,6 +104,9 @@ func about(s *facts.Snapshot) advice.Machine {
 	a := advice.Machine{Namespace: m.Namespace, Name: m.Name, UID: string(m.UID), Kind: m.Kind.Name, Driver: driverName(s), CAPIMachine: m.CAPIMachineName(), Cluster: m.ClusterName(),
 		CredentialNamespace: credential.Namespace, CredentialName: credential.Name, Credential: credential.Name, Instance: m.Status.InstanceName, Job: m.Status.JobName,
 		State: jobrunner.StateSecretName(m.Name), Cloned: m.Annotations[clusterv1.TemplateClonedFromNameAnnotation] != "", Deleting: m.DeletionTimestamp != nil}
+	if s.Driver != nil {
+		a.NodeDriver = s.Driver.Name
+	}
 	if credential.IsForeign() {
 		a.Credential = credential.String()
 	}

@@ -158,6 +158,13 @@ func endDecisions() map[string]decision {
 > With a Secret of your own: set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)
 > See what is said of it: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
 `},
+		"its NodeDriver has another name than its driver": {changed(machine(condition(rkev1.DriverReadyCondition, metav1.ConditionFalse, rkev1.DriverNotReadyReason, "not yet", 2)), func(s *facts.Snapshot) {
+			s.Driver.Name, s.Driver.Spec.DisplayName = "our-do", "digitalocean"
+		}), `
+! DriverReady|DriverNotReady||not yet
+. not yet
+> See what the driver is waiting for: drover why driver/our-do
+`},
 		"its state is gone": {changed(running(), func(s *facts.Snapshot) {
 			s.State, s.CAPIMachine.Status.NodeRef.Name = &facts.State{}, "web-1"
 		}), `
