@@ -19,7 +19,7 @@ import (
 )
 
 // nextCluster is for what Cluster API, or another provider of it, has to do.
-const nextCluster = "See what Cluster API says of it: clusterctl describe cluster {cluster} -n {ns} --show-conditions all"
+const nextCluster = "See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io {cluster} -n {ns}"
 
 // Cluster explains what a snapshot of a CAPI Cluster tells: of its infrastructure, its control plane, and the first of its machines that is not yet
 // as it should be.
@@ -37,6 +37,9 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 		Events: newEvents(s.Events, nil), Log: failureLog(s.Failure), Problems: cleanAll(s.Problems),
 	}
 	r.Steps = append(r.Steps, capiStep(clusterv1.ClusterInfrastructureReadyCondition, meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterInfrastructureReadyCondition)))
+	if topology := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition); topology != nil {
+		r.Steps = append([]Step{capiStep(topology.Type, topology)}, r.Steps...)
+	}
 	if s.ControlPlane != nil {
 		r.Steps = append(r.Steps, timeline(s.ControlPlane.Conditions, clusterSteps)...)
 	}
@@ -129,20 +132,79 @@ func relatedMachine(m *clusterv1.Machine) Related {
 func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 	c := s.Cluster
 	words := advice.Words{"ns": c.Namespace, "cluster": c.Name}
-	ref := c.Spec.ControlPlaneRef
+	topology := openStep(r.Steps, clusterv1.ClusterTopologyReconciledCondition)
 	switch {
 	case ptr.Deref(c.Spec.Paused, false):
 		r.Blocker = &Blocker{Reason: clusterv1.PausedReason}
 		r.say(pausedCluster, words)
 	case c.DeletionTimestamp != nil:
-		r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
-		next := []string{nextCluster}
-		if len(s.Machines) == 0 {
-			next = append(next, "If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, "+
-				"of any name: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}")
+		r.decideClusterDeleting(s, words)
+	case topology != nil:
+		r.decideTopology(s, topology, words)
+	default:
+		r.decideParts(s, words)
+	}
+}
+
+// decideTopology tells what keeps Cluster API from doing what spec.topology asks for, and what else is wrong with what is made.
+func (r *Report) decideTopology(s *facts.ClusterSnapshot, step *Step, words advice.Words) {
+	next := []string{nextCluster} // for what goes on by itself, such as an upgrade
+	if step.Reason == clusterv1.ClusterTopologyReconciledFailedReason || step.Reason == clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason {
+		next = []string{"Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
+			"See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A"}
+	}
+	blocker := &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	r.say(own{next: next}, words)
+	r.Verdict = appendNew(r.Verdict, "Cluster API has not done what spec.topology asks for ("+step.Reason+"): "+step.Message)
+	if r.Blocker = blocker; s.Cluster.Spec.ControlPlaneRef.IsDefined() {
+		r.decideParts(s, words)
+	}
+	r.Blocker = blocker
+}
+
+// decideClusterDeleting tells of the machines that are left, at most three, in the words in which Cluster API says what each waits for.
+func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
+	r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
+	r.say(own{says: fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines))}, words)
+	for i := range s.Machines[:min(3, len(s.Machines))] {
+		m := &s.Machines[i]
+		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
+			r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+m.Name+": "+c.Reason+": "+capiStep(c.Type, c).Message))
 		}
-		r.say(own{fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines)), next}, words)
-		r.tellMachine(s)
+		r.askAbout(m, "See what it waits for")
+		r.tellUndrained(m, s.ControlPlane)
+	}
+	next := []string{nextCluster}
+	if len(s.Machines) == 0 {
+		next = append(next, "If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, "+
+			"of any name: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}")
+	}
+	r.say(own{next: next}, words)
+}
+
+// tellUndrained tells why a Machine's node cannot be drained where its cluster's API does not answer, of which Cluster API says nothing.
+func (r *Report) tellUndrained(m *clusterv1.Machine, controlPlane *facts.Object) {
+	c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition)
+	if c == nil || c.Reason != clusterv1.MachineDeletingDrainingNodeReason || controlPlane == nil {
+		return
+	}
+	step := newStep(rkev1.AvailableCondition, meta.FindStatusCondition(controlPlane.Conditions, rkev1.AvailableCondition))
+	if step.Reason != rkev1.APINotReachedReason {
+		return
+	}
+	r.Verdict = appendNew(r.Verdict, "Its node cannot be drained while the cluster's API does not answer the manager: "+step.Message)
+	r.Next = append(r.Next, step.next...)
+	r.say(own{next: []string{"To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} " +
+		clusterv1.ExcludeNodeDrainingAnnotation + "="}}, advice.Words{"machine": m.Name, "ns": m.Namespace})
+}
+
+// decideParts tells what is wrong with what the Cluster names.
+func (r *Report) decideParts(s *facts.ClusterSnapshot, words advice.Words) {
+	c, ref := s.Cluster, s.Cluster.Spec.ControlPlaneRef
+	switch {
+	case c.Spec.Topology.IsDefined() && !ref.IsDefined():
+		r.Blocker = &Blocker{Reason: "ControlPlaneMissing"}
+		r.say(own{"Cluster API has not made the control plane yet that spec.topology asks for.", []string{nextCluster}}, words)
 	case ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group:
 		r.Blocker = &Blocker{Reason: rkev1.ControlPlaneForeignReason}
 		r.say(own{"The control plane of this Cluster is not Drover's: only its machines are.", []string{nextCluster}}, words)
@@ -167,7 +229,8 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 		r.say(own{says: "No manager has looked at the control plane yet.", next: []string{nextManager}}, words)
 		return
 	}
-	step := firstReached(r.Steps)
+	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return s.Name == clusterv1.ClusterTopologyReconciledCondition }) // which was told before
+	step := firstReached(steps)
 	if step == nil {
 		r.tellBootstraps(s)
 		if r.Blocker == nil {
@@ -189,8 +252,8 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 		r.tellServers(s)
 	}
 	// What else is wrong may be the cause, or another fault.
-	for i := range r.Steps {
-		if other := &r.Steps[i]; other.State == StepFailed && other.Name != step.Name && other.Name != rkev1.ReadyCondition {
+	for i := range steps {
+		if other := &steps[i]; other.State == StepFailed && other.Name != step.Name && other.Name != rkev1.ReadyCondition {
 			r.tell(other)
 		}
 	}

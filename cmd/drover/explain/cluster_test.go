@@ -86,6 +86,22 @@ func TestClusterDecisions(t *testing.T) {
 		last.Status.Conditions = append(last.Status.Conditions, server)
 	}
 	slices.SortFunc(noServers.Machines, func(a, b clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
+	undrained := with(clusterOf(condition(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason, "nothing answers at 10.0.0.1:6443", 2)), "one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "")
+	undrained.Cluster.DeletionTimestamp = &since
+	undrained.Machines[0].Status.Conditions = append(undrained.Machines[0].Status.Conditions,
+		condition(clusterv1.MachineDeletingCondition, metav1.ConditionTrue, clusterv1.MachineDeletingDrainingNodeReason, "Error draining Node, please check controller logs for errors", 2))
+	noClass, noClassNorPlane, unmade, upgrading := clusterOf(), clusterOf(), clusterOf(), clusterOf(nameTaken.ControlPlane.Conditions...)
+	for _, s := range []*facts.ClusterSnapshot{noClass, noClassNorPlane, unmade, upgrading} {
+		s.Cluster.Spec.Topology.ClassRef.Name = "cc"
+	}
+	notDone := func(s *facts.ClusterSnapshot, reason, message string) {
+		s.Cluster.Status.Conditions = append(s.Cluster.Status.Conditions, condition(clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse, reason, message, 2))
+	}
+	notDone(noClass, "ReconcileFailed", `ClusterClass "cc" not found`)
+	notDone(noClassNorPlane, "ReconcileFailed", `ClusterClass "cc" not found`)
+	notDone(upgrading, "ClusterUpgrading", "worker md is held")
+	noClass.Cluster.Spec.ControlPlaneRef, unmade.Cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}, clusterv1.ContractVersionedObjectReference{}
+	noClass.ControlPlane, noClassNorPlane.ControlPlane, unmade.ControlPlane = nil, nil, nil
 	for name, tt := range map[string]struct {
 		snapshot *facts.ClusterSnapshot
 		want     string
@@ -106,7 +122,7 @@ func TestClusterDecisions(t *testing.T) {
 		"another's control plane": {foreign, `
 ! |ControlPlaneForeign||
 . The control plane of this Cluster is not Drover's: only its machines are.
-> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"no control plane": {missing, `
 ! |ControlPlaneMissing||
@@ -123,7 +139,7 @@ func TestClusterDecisions(t *testing.T) {
 		"infrastructure": {infrastructure, `
 ! InfrastructureReady|NotReady||RKECluster one is not there
 . RKECluster one is not there
-> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"no etcd machine": {clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.NoEtcdMachineReason, "no machine has the role etcd", 2)), `
 ! Reconciled|NoEtcdMachine||no machine has the role etcd
@@ -196,15 +212,51 @@ func TestClusterDecisions(t *testing.T) {
 		"being deleted, and nothing is left": {stuck, `
 ! |Deleting||
 . The Cluster is being deleted: its machines go first, and 0 of them are left.
-> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
+> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
 > If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, of any name: kubectl edit clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted": {deleting, `
 ! |Deleting||
 . The Cluster is being deleted: its machines go first, and 1 of them are left.
-. Machine one-a: the agent applies the plan
-> See what Cluster API says of it: clusterctl describe cluster one -n shop --show-conditions all
-> See why it is not ready: drover why one-a -n shop
+> See what it waits for: drover why one-a -n shop
+> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+`},
+		"being deleted, and a node is not drained": {undrained, `
+! |Deleting||
+. The Cluster is being deleted: its machines go first, and 1 of them are left.
+. Machine one-a: DrainingNode: Error draining Node, please check controller logs for errors
+. Its node cannot be drained while the cluster's API does not answer the manager: nothing answers at 10.0.0.1:6443
+> See what it waits for: drover why one-a -n shop
+> Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint
+> See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
+> To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io one-a -n shop machine.cluster.x-k8s.io/exclude-node-draining=
+> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+`},
+		"a ClusterClass that is not there": {noClass, `
+! TopologyReconciled|ReconcileFailed||ClusterClass "cc" not found
+. Cluster API has not done what spec.topology asks for (ReconcileFailed): ClusterClass "cc" not found
+> Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A
+`},
+		"a ClusterClass that is not there, and no control plane": {noClassNorPlane, `
+! TopologyReconciled|ReconcileFailed||ClusterClass "cc" not found
+. Cluster API has not done what spec.topology asks for (ReconcileFailed): ClusterClass "cc" not found
+. The RKEControlPlane one-cp that the Cluster names does not exist, or could not be read.
+> Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A
+> If spec.controlPlaneRef should name another, correct it: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> See which there are: kubectl get rkecontrolplanes.rke.cattle.io -n shop
+> If it is none of them, make it, from the cluster's manifest
+`},
+		"a topology that is not done, and all else is well": {upgrading, `
+! TopologyReconciled|ClusterUpgrading||worker md is held
+. Cluster API has not done what spec.topology asks for (ClusterUpgrading): worker md is held
+> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+`},
+		"a topology of which nothing is made yet": {unmade, `
+! |ControlPlaneMissing||
+. Cluster API has not made the control plane yet that spec.topology asks for.
+> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 	} {
 		t.Run(name, func(t *testing.T) {

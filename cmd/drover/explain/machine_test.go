@@ -165,6 +165,22 @@ func endDecisions() map[string]decision {
 . not yet
 > See what the driver is waiting for: drover why driver/our-do
 `},
+		"its node cannot be drained": {changed(running(), func(s *facts.Snapshot) {
+			since := ago(2 * time.Minute)
+			s.CAPIMachine.DeletionTimestamp = &since
+			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition("Deleting", metav1.ConditionTrue, "DrainingNode", "Error draining Node, please check controller logs for errors", 2)}
+			s.ControlPlane = clusterOf(condition(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason, "nothing answers at 10.0.0.1:6443", 2)).ControlPlane
+		}), `
+! |CAPIMachineDeleting||Error draining Node, please check controller logs for errors
+. The server runs and its state is stored.
+. Its CAPI Machine is being deleted; Cluster API has not asked for the server's removal yet.
+. Error draining Node, please check controller logs for errors
+. Its node cannot be drained while the cluster's API does not answer the manager: nothing answers at 10.0.0.1:6443
+> See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
+> Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint
+> See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
+> To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io web-1 -n shop machine.cluster.x-k8s.io/exclude-node-draining=
+`},
 		"its state is gone": {changed(running(), func(s *facts.Snapshot) {
 			s.State, s.CAPIMachine.Status.NodeRef.Name = &facts.State{}, "web-1"
 		}), `
