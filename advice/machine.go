@@ -36,7 +36,8 @@ type Machine struct {
 func (m Machine) Words() Words {
 	kind := strings.ToLower(m.Kind)
 	w := Words{
-		"ns": m.Namespace, "name": m.Name, "uid": m.UID, "driver": m.Driver, "nodedriver": cmp.Or(m.NodeDriver, m.Driver), "capi": m.CAPIMachine, "cluster": m.Cluster,
+		"ns": m.Namespace, "name": m.Name, "uid": m.UID, "driver": m.Driver, "nodedriver": cmp.Or(m.NodeDriver, m.Driver),
+		"capi": m.CAPIMachine, "cluster": m.Cluster,
 		"credentialns": cmp.Or(m.CredentialNamespace, m.Namespace), "credentialname": m.CredentialName, "credential": m.Credential,
 		"bootstrap": m.Bootstrap, "state": m.State, "instance": cmp.Or(m.Instance, m.Name), "job": m.Job, "podns": cmp.Or(m.JobNamespace, m.Namespace),
 		"plural": kind + "s", "resource": kind + "s." + rkev1.MachineGroupVersion.Group,

@@ -45,20 +45,36 @@ func (e *env) completeCopy(cmd *cobra.Command, _ []string, toComplete string) ([
 	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoSpace
 }
 
-// completeWhy completes machines, drivers after driver/, clusters after cluster/ and control planes after rkecontrolplane/.
+// completeWhy completes machines and the words of other kinds, and after such a word and its slash what is of that kind.
 func (e *env) completeWhy(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	for word, complete := range map[string]cobra.CompletionFunc{"driver/": e.completeDrivers, "cluster/": e.completeClusters, "rkecontrolplane/": e.completeControlPlanes} {
-		rest, qualified := strings.CutPrefix(toComplete, word)
-		if !qualified || len(args) > 0 {
-			continue
-		}
+	word, rest, qualified := strings.Cut(toComplete, "/")
+	complete, known := map[string]cobra.CompletionFunc{"NodeDriver": e.completeDrivers, "Cluster": e.completeClusters, "RKEControlPlane": e.completeControlPlanes,
+		"owner": e.completePools(word)}[otherKinds[strings.ToLower(word)]]
+	switch {
+	case len(args) > 0:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case qualified && known:
 		names, directive := complete(cmd, nil, rest)
 		for i := range names {
-			names[i] = word + names[i]
+			names[i] = word + "/" + names[i]
 		}
 		return names, directive
 	}
-	return e.completeOneMachine(cmd, args, toComplete)
+	names, directive := e.completeOneMachine(cmd, args, toComplete)
+	if words := matching([]string{"cluster/", "driver/", "md/", "ms/", "rkecontrolplane/", "rcp/"}, nil, toComplete); toComplete != "" && len(words) > 0 {
+		return append(names, words...), directive | cobra.ShellCompDirectiveNoSpace
+	}
+	return names, directive
+}
+
+// completePools completes MachineDeployments or MachineSets, which word says.
+func (e *env) completePools(word string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		names := briefly(e, cmd, func(ctx context.Context, api *inventory.API, namespace string) ([]string, error) {
+			return api.PoolNames(ctx, namespace, word)
+		})
+		return matching(names, args, toComplete), cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 func (e *env) completeControlPlanes(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {

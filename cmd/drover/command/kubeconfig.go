@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -47,7 +48,11 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 			case o.force && !o.merge && o.file == "":
 				return usagef(cmd, "--force goes with --merge or --file")
 			}
-			return e.kubeconfig(cmd.Context(), args[0], o)
+			cluster, err := clusterName(args[0])
+			if err != nil {
+				return err
+			}
+			return e.kubeconfig(cmd.Context(), cluster, o)
 		},
 	}
 	cmd.Flags().StringVarP(&o.file, "file", "f", "", "File to write to; with --merge, the kubeconfig to add to instead of yours.")
@@ -56,6 +61,17 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 	cmd.Flags().BoolVar(&o.force, "force", false, "Replace a file that holds something else, or a cluster of that name with another authority.")
 	_ = cmd.MarkFlagFilename("file")
 	return withName(e, cmd)
+}
+
+// clusterName is the name of a Cluster that a user wrote, as NAME or cluster/NAME.
+func clusterName(written string) (string, error) {
+	word, name, qualified := strings.Cut(written, "/")
+	if !qualified {
+		name = word
+	} else if otherKinds[strings.ToLower(word)] != "Cluster" {
+		return "", fmt.Errorf("%q is no Cluster: write NAME or cluster/NAME", written)
+	}
+	return name, inventory.CheckName(name)
 }
 
 func (e *env) kubeconfig(ctx context.Context, cluster string, o *kubeconfigOptions) error {
@@ -110,5 +126,11 @@ func (e *env) completeClusters(cmd *cobra.Command, args []string, toComplete str
 	names := briefly(e, cmd, func(ctx context.Context, api *inventory.API, namespace string) ([]string, error) {
 		return api.ClusterNames(ctx, namespace)
 	})
+	word, _, qualified := strings.Cut(toComplete, "/")
+	if qualified && otherKinds[strings.ToLower(word)] == "Cluster" {
+		for i := range names {
+			names[i] = word + "/" + names[i]
+		}
+	}
 	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoFileComp
 }

@@ -48,6 +48,7 @@ func TestKubeconfig_written(t *testing.T) {
 	c := withKubeconfig(t)
 	printed := c.ok(t, "kubeconfig", "store")
 	c.answers(t, []byte(printed), "")
+	require.Equal(t, printed, c.ok(t, "kubeconfig", "cluster/store"))
 
 	file := filepath.Join(t.TempDir(), "store.yaml")
 	for range 2 {
@@ -112,12 +113,14 @@ func TestKubeconfig_ofOthers(t *testing.T) {
 		{"users[].user.exec: names a command", []string{"evil"}},
 		{"the Cluster early has no kubeconfig yet: its control plane writes the Secret early-kubeconfig (see 'drover why cluster/early -n " + c.namespace + "')", []string{"early"}},
 		{`no Cluster "none" in namespace`, []string{"none"}},
+		{`"md/early" is no Cluster: write NAME or cluster/NAME`, []string{"md/early"}},
 	} {
 		text := requireError(t, c.drover(t, append([]string{"kubeconfig"}, tt.args...)...))
 		require.Contains(t, text, tt.says)
 		require.NotContains(t, text, canary)
 	}
 	require.Contains(t, c.ok(t, "__complete", "kubeconfig", "ea"), "early\n")
+	require.Contains(t, c.ok(t, "__complete", "kubeconfig", "cluster/ea"), "cluster/early\n")
 	for _, args := range [][]string{{"kubeconfig"}, {"kubeconfig", "a", "b"}, {"kubeconfig", "a", "--switch"}, {"kubeconfig", "a", "--force"}} {
 		require.Equal(t, 2, c.drover(t, args...).code, args)
 	}

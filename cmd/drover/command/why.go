@@ -62,6 +62,9 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 		return e.explainOther(ctx, api, namespace, kind, rest)
 	}
 	target, err := e.find(ctx, api, namespace, name)
+	if _, unknown := errors.AsType[*inventory.UnknownKindError](err); unknown {
+		return nil, fmt.Errorf("%w; why takes also cluster, rkecontrolplane (rcp), machinedeployment (md), machineset (ms), driver", err)
+	}
 	notFound, isNotFound := errors.AsType[*inventory.NotFoundError](err)
 	if err != nil && !isNotFound || isNotFound && len(notFound.Others) > 0 { // the traces of the name are those of what has it
 		return nil, err
@@ -75,18 +78,25 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 	}
 	report, gone := e.explainSnapshot(snapshot, err)
 	if gone != nil && !qualified {
-		// A driver, a cluster or a control plane is what a bare name may mean when no machine has it.
-		if driver, err := e.explainDriver(ctx, api, name); err == nil {
-			return driver, nil
-		}
-		if cluster, err := e.explainCluster(ctx, api, namespace, name); err == nil {
-			return cluster, nil
-		}
-		if controlPlane, err := e.explainControlPlane(ctx, api, namespace, name); err == nil {
-			return controlPlane, nil
+		if other := e.explainBare(ctx, api, namespace, name); other != nil {
+			return other, nil
 		}
 	}
 	return report, gone
+}
+
+// explainBare explains what a bare name may mean when no machine has it: a driver, a cluster, a control plane, or what is left of a cluster; nil for nothing.
+func (e *env) explainBare(ctx context.Context, api *inventory.API, namespace, name string) *explain.Report {
+	if driver, err := e.explainDriver(ctx, api, name); err == nil {
+		return driver
+	}
+	if cluster, err := e.explainCluster(ctx, api, namespace, name); err == nil {
+		return cluster
+	}
+	if controlPlane, err := e.explainControlPlane(ctx, api, namespace, name); err == nil {
+		return controlPlane
+	}
+	return explain.GoneCluster(api.ClusterRemains(ctx, namespace, name), e.called())
 }
 
 // otherKinds are the words before a name that is no machine's.
@@ -109,7 +119,11 @@ func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, k
 	case "NodeDriver":
 		return e.explainDriver(ctx, api, name)
 	case "Cluster":
-		return e.explainCluster(ctx, api, namespace, name)
+		report, err := e.explainCluster(ctx, api, namespace, name)
+		if errors.Is(err, errNoCluster) {
+			return e.explainGoneCluster(ctx, api, namespace, name)
+		}
+		return report, err
 	case "RKEControlPlane":
 		return e.explainControlPlane(ctx, api, namespace, name)
 	}
@@ -152,9 +166,25 @@ func (e *env) explainCluster(ctx context.Context, api *inventory.API, namespace,
 		return nil, err
 	}
 	if snapshot == nil {
-		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A')", name, namespace)
+		return nil, errNoCluster
 	}
 	return explain.Cluster(snapshot, e.called()), nil
+}
+
+// errNoCluster is of a Cluster that does not exist.
+var errNoCluster = errors.New("no Cluster of this name exists")
+
+// explainGoneCluster explains what is left of a Cluster that does not exist, or tells that nothing is.
+func (e *env) explainGoneCluster(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
+	left := api.ClusterRemains(ctx, namespace, name)
+	if report := explain.GoneCluster(left, e.called()); report != nil {
+		return report, nil
+	}
+	what := "nothing with its label is left"
+	if len(left.Problems) > 0 {
+		what = "what is left of it cannot be told: " + strings.Join(left.Problems, "; ")
+	}
+	return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A'), and %s", name, namespace, what)
 }
 
 func (e *env) explainControlPlane(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {

@@ -49,10 +49,30 @@ func TestWhyTakesNames(t *testing.T) {
 			require.Equal(t, want, c.subject(t, name), name)
 		}
 	}
-	require.Contains(t, requireError(t, c.drover(t, "why", "cluster/none")), `no Cluster "none" in namespace`)
+	require.Contains(t, requireError(t, c.drover(t, "why", "cluster/none")), `no Cluster "none" in namespace "`+c.namespace+`" (see 'kubectl get clusters.cluster.x-k8s.io -A'), and nothing with its label is left`)
+	require.Contains(t, requireError(t, c.drover(t, "why", "car/one")), "why takes also cluster, rkecontrolplane (rcp), machinedeployment (md), machineset (ms), driver")
 	require.Contains(t, requireError(t, c.drover(t, "why", "rcp/none")), `no RKEControlPlane "none" in namespace`)
 	require.Contains(t, c.ok(t, "__complete", "why", "cluster/o"), "cluster/one\n")
-	require.Contains(t, c.ok(t, "__complete", "why", "rkecontrolplane/o"), "rkecontrolplane/one-cp\n")
+	for typed, offered := range map[string]string{"rkecontrolplane/o": "rkecontrolplane/one-cp\n:4\n", "rcp/o": "rcp/one-cp\n:4\n", "cl": "cluster/\n:6\n",
+		"cluster.cluster.x-k8s.io/": "cluster.cluster.x-k8s.io/one\n:4\n", "md/": "md/pool\n:4\n", "ms/": "ms/pool-set\n:4\n"} {
+		require.Equal(t, offered, c.ok(t, "__complete", "why", typed))
+	}
+}
+
+// TestWhyOfAGoneCluster: what has its label is told of, and no value of a Secret.
+func TestWhyOfAGoneCluster(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, runningMachine)
+	c.apply(t, strings.Replace(capiMachine, "name: pool-abc", "name: pool-abc, labels: {cluster.x-k8s.io/cluster-name: store}", 1))
+	c.apply(t, `{apiVersion: v1, kind: Secret, metadata: {name: store-ca, labels: {cluster.x-k8s.io/cluster-name: store}}, stringData: {tls.key: `+canary+`}}`)
+	for _, name := range []string{"cluster/store", "store"} {
+		out := c.ok(t, "why", name)
+		require.Regexp(t, `(?s)^Cluster `+c.namespace+`/store  Gone.*1 infra machines, 1 CAPI Machines, 1 Secrets.*DigitaloceanMachine +web-1 .*Machine +pool-abc.*Secret +store-ca`, out)
+		require.Contains(t, out, "why web-1 -n "+c.namespace)
+		require.NotContains(t, out, canary)
+	}
+	c.grant(t, "guest", `{apiGroups: [cluster.x-k8s.io], resources: [clusters], verbs: [get]}`)
+	require.Contains(t, requireError(t, c.drover(t, "--as", "guest", "why", "cluster/store")), "what is left of it cannot be told: ")
 }
 
 // TestWhyOfAControlPlane: with its Cluster and that one's machines, and of a machine of it.

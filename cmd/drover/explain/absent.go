@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
 // explainAbsent explains why there is no machine of this name: not yet, not any more, or never.
@@ -137,6 +138,39 @@ func explainGone(r *Report, s *facts.Snapshot) {
 		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there and says that no server is left.")
 		r.Next = []string{"The Secret may go: kubectl -n {ns} delete secret {state}"}
 	}
+}
+
+// GoneCluster explains what is left of a CAPI Cluster that does not exist; nil when nothing is.
+func GoneCluster(s *facts.ClusterRemains, command string) *Report {
+	if len(s.Machines)+len(s.CAPIMachines)+len(s.Secrets) == 0 {
+		return nil
+	}
+	r := &Report{APIVersion: listing.APIVersion, Kind: Kind, Subject: "Cluster " + s.Namespace + "/" + s.Name, Phase: "Gone", Problems: cleanAll(s.Problems)}
+	r.Verdict = []string{"No Cluster of this name exists.", fmt.Sprintf("What is left of one, by its label: %d infra machines, %d CAPI Machines, %d Secrets.",
+		len(s.Machines), len(s.CAPIMachines), len(s.Secrets))}
+	for _, m := range s.Machines {
+		r.Related = append(r.Related, Related{m.Kind.Name, facts.Clean(m.Name), facts.Clean(m.Phase())})
+		words := advice.Words{"ns": s.Namespace, "machine": m.Name}
+		r.Next = append(r.Next, words.Fill("See what it waits for, for it may have a server: drover why {machine} -n {ns}")...)
+	}
+	for i := range s.CAPIMachines {
+		r.Related = append(r.Related, relatedMachine(&s.CAPIMachines[i]))
+	}
+	for _, name := range s.Secrets {
+		r.Related = append(r.Related, Related{"Secret", facts.Clean(name), ""})
+	}
+	r.Next = r.Next[:min(3, len(r.Next))]
+	w := advice.Words{"ns": s.Namespace, "cluster": s.Name}
+	if len(s.CAPIMachines) > 0 {
+		r.say(own{next: []string{"See the Machines, and delete those that nobody needs: " +
+			"kubectl get machines.cluster.x-k8s.io -n {ns} -l cluster.x-k8s.io/cluster-name={cluster}"}}, w)
+	}
+	if len(s.Secrets) > 0 {
+		r.say(own{next: []string{"See the Secrets, and delete one only when nobody needs what it holds, such as an authority or a server's key: " +
+			"kubectl get secrets -n {ns} -l cluster.x-k8s.io/cluster-name={cluster}"}}, w)
+	}
+	r.finish(command)
+	return r
 }
 
 // negative are conditions of Cluster API for which False is the good state.

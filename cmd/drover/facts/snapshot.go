@@ -125,6 +125,16 @@ type ClusterSnapshot struct {
 	Problems []string
 }
 
+// ClusterRemains is what is left of a CAPI Cluster that does not exist. What could not be read Problems tell.
+type ClusterRemains struct {
+	Namespace, Name string
+	Machines        []*Machine
+	CAPIMachines    []clusterv1.Machine
+	// Secrets by their names.
+	Secrets  []string
+	Problems []string
+}
+
 // Secret is what may be told about a Secret.
 type Secret struct {
 	Namespace, Name string

@@ -76,6 +76,12 @@ func (a *API) ControlPlaneNames(ctx context.Context, namespace string) ([]string
 	return a.namesOf(ctx, controlPlanes, namespace)
 }
 
+// PoolNames lists the MachineDeployments or MachineSets, which word says, of a namespace.
+func (a *API) PoolNames(ctx context.Context, namespace, word string) ([]string, error) {
+	_, resource := pools(word)
+	return a.namesOf(ctx, resource, namespace)
+}
+
 func (a *API) namesOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]string, error) {
 	list, err := a.Dynamic.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -122,6 +128,34 @@ func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now t
 	s.Events, err = a.eventsOf(ctx, namespace, uids)
 	read(err)
 	return s, nil
+}
+
+// ClusterRemains reads what is left of a CAPI Cluster that does not exist, by its label.
+func (a *API) ClusterRemains(ctx context.Context, namespace, name string) *facts.ClusterRemains {
+	left := &facts.ClusterRemains{Namespace: namespace, Name: name}
+	read := func(err error) {
+		if err != nil {
+			left.Problems = append(left.Problems, Plain(err))
+		}
+	}
+	selector := labels.Set{clusterv1.ClusterNameLabel: name}.String()
+	kinds, err := a.Kinds(ctx)
+	read(err)
+	left.Machines, _, err = a.Machines(ctx, kinds, ListOptions{Namespace: namespace, Selector: selector})
+	read(err)
+	left.CAPIMachines, err = a.machinesOfCluster(ctx, namespace, name)
+	if !isAbsent(err) {
+		read(err)
+	}
+	secrets, err := a.Kube.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		read(fmt.Errorf("listing the Secrets of Cluster %s: %w", name, err))
+		return left
+	}
+	for i := range secrets.Items {
+		left.Secrets = append(left.Secrets, secrets.Items[i].Name)
+	}
+	return left
 }
 
 // ControlPlaneSnapshot reads everything about an RKEControlPlane and its Cluster, if a Cluster has it as its own; nil when it does not exist.

@@ -80,6 +80,18 @@ func (e *NotFoundError) Error() string {
 	return text
 }
 
+// UnknownKindError tells that a word before a name means no kind of machines.
+type UnknownKindError struct {
+	Word string
+	// Known are the kinds that there are.
+	Known []string
+}
+
+// Error implements error.
+func (e *UnknownKindError) Error() string {
+	return fmt.Sprintf("no kind of machines is called %q; this cluster has %s", e.Word, strings.Join(e.Known, ", "))
+}
+
 // Resolve finds what NAME means: an infra machine or a CAPI Machine, in the form name or kind/name.
 func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error) {
 	kinds, err := a.Kinds(ctx)
@@ -149,7 +161,7 @@ func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 		for _, kind := range kinds {
 			known = append(known, kind.Singular)
 		}
-		return "", "", fmt.Errorf("no kind of machines is called %q; this cluster has %s", word, strings.Join(known, ", "))
+		return "", "", &UnknownKindError{Word: word, Known: known}
 	}
 	return word, name, CheckName(name)
 }
@@ -274,12 +286,17 @@ func (a *API) CAPIMachine(ctx context.Context, namespace, name string) (*cluster
 	return machine, nil
 }
 
+// pools are the kind that word says, MachineDeployment or MachineSet, and the label of their machines.
+func pools(word string) (label string, resource schema.GroupVersionResource) {
+	if word = strings.ToLower(word); word == "ms" || strings.HasPrefix(word, "machineset") {
+		return clusterv1.MachineSetNameLabel, machineSets
+	}
+	return clusterv1.MachineDeploymentNameLabel, deployments
+}
+
 // CAPIMachinesOf lists the names of the CAPI Machines of a MachineDeployment or MachineSet, which word says.
 func (a *API) CAPIMachinesOf(ctx context.Context, namespace, word, name string) ([]string, error) {
-	label, resource := clusterv1.MachineDeploymentNameLabel, deployments
-	if word = strings.ToLower(word); word == "ms" || strings.HasPrefix(word, "machineset") {
-		label, resource = clusterv1.MachineSetNameLabel, machineSets
-	}
+	label, resource := pools(word)
 	if _, err := a.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 		return nil, fmt.Errorf("getting %s %s/%s: %w", resource.Resource, namespace, name, err)
 	}
