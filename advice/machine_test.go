@@ -68,7 +68,7 @@ func TestAdviceIsComplete(t *testing.T) {
 	// What is good, and what goes away by itself and needs no more than its words.
 	quiet := sets.New(rkev1.ReconciledReason, rkev1.UpToDateReason, rkev1.PlanDeliveredReason, rkev1.ApplyingPlanReason, rkev1.MachineDeletingReason,
 		rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForMachinesReason,
-		rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason, rkev1.DataSecretAvailableReason,
+		rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason, rkev1.DataSecretAvailableReason, rkev1.AgentSecretsMissingReason,
 		rkev1.APIAnswersReason, rkev1.PlanAppliedReason)
 	for name, reason := range constants(t, "../api/rke/v1/controlplane_reasons.go", "Reason") {
 		require.NotEqual(t, quiet.Has(reason), len(controlPlane[reason]) > 0, name)
