@@ -99,6 +99,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&v3.NodeDriver{}, builder.WithPredicates(specOrAnnotations)).
 		Watches(&v3.NodeDriver{}, handler.EnqueueRequestsFromMapFunc(r.sameName), builder.WithPredicates(specOrAnnotations)).
+		Watches(&v3.NodeDriver{}, handler.EnqueueRequestsFromMapFunc(itsDriver), builder.WithPredicates(gone)).
 		Owns(&batchv1.Job{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofDriver)).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofDriver)).
@@ -135,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		if err := r.reappear(ctx, req.Name); err != nil {
 			return ctrl.Result{}, err
 		}
-		// Its kinds go as soon as nothing uses them. Those of a driver with another name than its NodeDriver are left to the pruner.
+		// Its kinds go as soon as nothing uses them. Those of a driver with another name than its NodeDriver are looked for by that name, see itsDriver.
 		return step.Result(r.reconcileDelete(ctx, r.newScope(&v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: req.Name}})))
 	}
 	if err != nil {
@@ -233,6 +234,15 @@ func (r *Reconciler) sameName(ctx context.Context, obj client.Object) []ctrl.Req
 	return r.requests(ctx, func(other *v3.NodeDriver) bool {
 		return other.Name != nd.Name && other.DriverName() == nd.DriverName()
 	})
+}
+
+// itsDriver asks for a look at what a NodeDriver that is gone has left, where its driver has another name.
+func itsDriver(_ context.Context, obj client.Object) []ctrl.Request {
+	nd, ok := obj.(*v3.NodeDriver)
+	if !ok || nd.DriverName() == nd.Name {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Name: nd.DriverName()}}}
 }
 
 // ofDriver wakes the NodeDriver whose probe a pod runs, or whose kind a CRD defines.

@@ -258,6 +258,17 @@ func TestManager_followsItsWatches(t *testing.T) {
 	})
 	require.NoError(t, e.Delete(t.Context(), owner))
 	e.expectNoKinds()
+
+	// Without machines nothing holds it: its kinds are found by its driver's name, and stay no longer than their last object.
+	e.nd.ObjectMeta = metav1.ObjectMeta{Name: e.nd.Name}
+	testkit.Eventually(t, patience, func() error { return e.Create(t.Context(), e.nd) })
+	e.await("ready anew", isReady(v3.ReadyReason))
+	config := e.config("VmwarefusionConfig", map[string]any{})
+	require.NoError(t, e.Delete(t.Context(), e.nd))
+	testkit.ExpectNotFound(t, e.Client, e.nd.DeepCopy())
+	e.crd(crdgen.ConfigGroup, "VmwarefusionConfig")
+	require.NoError(t, e.Delete(t.Context(), config))
+	e.expectNoKinds()
 	require.Less(t, time.Since(began), 50*time.Second, "the safety net is a minute")
 }
 
