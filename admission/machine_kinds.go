@@ -151,7 +151,7 @@ func credentialOf(obj *unstructured.Unstructured) string {
 	return name
 }
 
-// checkCredential refuses a credential that is not there or not for this namespace, unless the object may wait for its own.
+// checkCredential refuses a credential that is not there or not for this namespace, unless the object may wait for it.
 func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (fault, error) {
 	ref := credential.Parse(obj.GetNamespace(), name)
 	if ref.Namespace == "" || ref.Name == "" {
@@ -174,9 +174,11 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	}
 	// It was made by Cluster API, which would try for ever, comes with its owners, as what is moved or restored does in whatever order, is paused, or
 	// says itself that it can wait. Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
+	// A template makes nothing by itself, and whoever restores it may have left its owners out.
 	annotations := obj.GetAnnotations()
 	_, paused := annotations[clusterv1.PausedAnnotation]
-	if paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0 {
+	restored := errors.Is(err, credential.ErrMissing) && strings.HasSuffix(obj.GetKind(), "MachineTemplate")
+	if restored || paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0 {
 		return fault{text: message + "; the machine waits for it", waits: true}, nil
 	}
 	return fault{text: fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation), curable: true}, nil
