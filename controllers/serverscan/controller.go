@@ -82,7 +82,7 @@ func New(o Options) *Reconciler {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, runner: attempt.Runner{Applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, Settings: o.Jobs}, findings: newFindings()}
+	return &Reconciler{Options: o, runner: attempt.Runner{Applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, Settings: o.Jobs}, findings: newFindings(o.Clock)}
 }
 
 // workers is how many ServerScans are worked on at a time; namespaces take turns at them.

@@ -2,11 +2,11 @@ package serverscan
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -14,10 +14,12 @@ import (
 )
 
 // findings are what ServerScans have found, as metrics. What was found last at an account counts while any ServerScan of it is
-// there, for the one that found it may be deleted at once, as `drover gc` does. What was found with another grace period than the
-// usual one does not count.
+// there, and for DefaultTTL, for the one that found it may be deleted at once, as `drover gc` does. What was found with another
+// grace period than the usual one does not count.
 type findings struct {
-	orphans, serverless, failed *prometheus.Desc
+	clock clock.PassiveClock
+
+	orphans, serverless, failed, listed *prometheus.Desc
 
 	mu       sync.Mutex
 	scans    map[client.ObjectKey]account
@@ -34,16 +36,19 @@ type finding struct {
 	orphans, serverless int
 }
 
-func newFindings() *findings {
+func newFindings(clock clock.PassiveClock) *findings {
 	gauge := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"driver"}, nil)
 	}
 	return &findings{
+		clock:      clock,
 		orphans:    gauge("drover_orphan_servers", "Servers that no machine knows and that are provably ours, when the cloud answered last, by driver."),
 		serverless: gauge("drover_machines_without_server", "Machines whose server the cloud did not list when it answered last, by driver."),
 		failed:     gauge("drover_server_scans_failed", "Credentials with which the cloud could not be asked the last time, by driver."),
-		scans:      map[client.ObjectKey]account{},
-		accounts:   map[account]finding{},
+		listed: gauge("drover_servers_listed_timestamp_seconds",
+			"When the cloud told which servers it has, by driver: the time of the credential that was answered the longest ago."),
+		scans:    map[client.ObjectKey]account{},
+		accounts: map[account]finding{},
 	}
 }
 
@@ -66,41 +71,57 @@ func (f *findings) remember(scan *rkev1.ServerScan) {
 	f.accounts[at] = found
 }
 
-// forget drops a ServerScan that is gone, and with the last one what was found at its account.
+// forget drops a ServerScan that is gone.
 func (f *findings) forget(key client.ObjectKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, known := f.scans[key]
 	delete(f.scans, key)
-	if known && !slices.Contains(slices.Collect(maps.Values(f.scans)), at) {
-		delete(f.accounts, at)
+	f.expire()
+}
+
+// expire drops what was found at accounts that have no ServerScan any more, once the cloud's answer is as old as one becomes by itself.
+func (f *findings) expire() {
+	scanned := map[account]bool{}
+	for _, at := range f.scans {
+		scanned[at] = true
 	}
+	maps.DeleteFunc(f.accounts, func(at account, found finding) bool {
+		return !scanned[at] && f.clock.Since(found.told) >= DefaultTTL
+	})
 }
 
 // Describe implements prometheus.Collector.
 func (f *findings) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{f.orphans, f.serverless, f.failed} {
+	for _, desc := range []*prometheus.Desc{f.orphans, f.serverless, f.failed, f.listed} {
 		to <- desc
 	}
 }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector. Of a driver whose cloud has never answered nothing is told but that it could not be asked.
 func (f *findings) Collect(to chan<- prometheus.Metric) {
-	orphans, serverless, failed := map[string]int{}, map[string]int{}, map[string]int{}
+	orphans, serverless, failed, listed := map[string]float64{}, map[string]float64{}, map[string]float64{}, map[string]float64{}
 	f.mu.Lock()
+	f.expire()
 	accounts := maps.Clone(f.accounts)
 	f.mu.Unlock()
 	for at, one := range accounts {
-		orphans[at.driver] += one.orphans
-		serverless[at.driver] += one.serverless
 		failed[at.driver] += 0
 		if one.failed {
 			failed[at.driver]++
 		}
+		if one.told.IsZero() {
+			continue
+		}
+		orphans[at.driver] += float64(one.orphans)
+		serverless[at.driver] += float64(one.serverless)
+		told := float64(one.told.Unix())
+		if oldest, known := listed[at.driver]; !known || told < oldest {
+			listed[at.driver] = told
+		}
 	}
-	for desc, values := range map[*prometheus.Desc]map[string]int{f.orphans: orphans, f.serverless: serverless, f.failed: failed} {
-		for driver, n := range values {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), driver)
+	for desc, values := range map[*prometheus.Desc]map[string]float64{f.orphans: orphans, f.serverless: serverless, f.failed: failed, f.listed: listed} {
+		for driver, value := range values {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, driver)
 		}
 	}
 }
