@@ -23,7 +23,7 @@ type Scope interface {
 type Step[S Scope] struct {
 	// Condition is the type it owns; empty when it owns none.
 	Condition string
-	// Reason of the condition when the step returned nil and did not set the condition itself.
+	// Reason of the condition when the step returned nil and did not set the condition itself; empty when a later step says whether it is True.
 	Reason string
 	// Do acts at most once on the outside world. See the package comment for what it may return.
 	Do func(ctx context.Context, scope S) error
@@ -51,7 +51,7 @@ func Run[S Scope](ctx context.Context, scope S, steps ...Step[S]) error {
 
 func record(conditions *Conditions, condition, reason string, err error) {
 	if err == nil {
-		if !conditions.touched[condition] {
+		if reason != "" && !conditions.touched[condition] {
 			conditions.True(condition, reason, "")
 		}
 		return

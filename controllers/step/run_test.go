@@ -95,6 +95,14 @@ func TestRun_keepsWhatTheStepSetItself(t *testing.T) {
 	require.Equal(t, "Special", s.set.Get("Mine").Reason)
 }
 
+// Of several steps with one condition the last says that it is True: before that it stays as it was, since when it was, also after a conflict.
+func TestRun_leavesItToALaterStep(t *testing.T) {
+	was := metav1.Condition{Type: "Mine", Status: metav1.ConditionFalse, Reason: "Waiting", LastTransitionTime: metav1.NewTime(time.Unix(500, 0))}
+	s := newScope(was)
+	require.NoError(t, step.Run(t.Context(), s, step.Of("Mine", "", func(context.Context, *scope) error { return nil })))
+	require.Equal(t, was, *s.set.Get("Mine"))
+}
+
 func TestSummarize(t *testing.T) {
 	s := newScope()
 	s.set.True("A", "Ok", "")
