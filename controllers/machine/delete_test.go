@@ -500,6 +500,15 @@ func TestEventsAreSentences(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m1", droplet())
 	s.ready()
 	require.Equal(t, []string{"Normal JobSucceeded Job m1-create-1 has made server m1, attempt 1"}, s.events(), "one event for the whole way to Ready")
+
+	// A move takes neither status nor Jobs along.
+	s.delete(s.job(state.Create, 1))
+	s.dropJobFinalizers()
+	delete(s.obj.Object, "status")
+	require.NoError(t, s.client.Status().Update(t.Context(), s.obj))
+	s.reconcile()
+	s.expect(rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobSucceededReason)
+	require.Empty(t, s.events(), "no Job has made its server here")
 	s.remove()
 	s.removed(1)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)

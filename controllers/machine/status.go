@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,7 +146,11 @@ func (s *scope) advice(driver string) advice.Machine {
 }
 
 func (r *Reconciler) emit(s *scope) {
-	step.Emit(r.Recorder, s.Unstructured, step.Transitions{Before: s.was, After: s.status.Conditions, Quiet: quiet,
+	passed := quiet
+	if meta.FindStatusCondition(s.was, rkev1.CreateJobCondition) == nil { // it came with its server, from a move or a backup: no Job has made that here
+		passed = append(slices.Clone(quiet), rkev1.JobSucceededReason)
+	}
+	step.Emit(r.Recorder, s.Unstructured, step.Transitions{Before: s.was, After: s.status.Conditions, Quiet: passed,
 		Of: append([]string{rkev1.DeleteJobCondition, rkev1.BootstrapDeliveredCondition}, order...)})
 }
 
