@@ -203,6 +203,8 @@ func TestReconcile_agentWritesMeanwhile(t *testing.T) {
 	result := testkit.ExpectReconciled(t, w.r, w.obj)
 	require.Positive(t, result.RequeueAfter, "a conflict is no error")
 	require.Nil(t, w.planOf("server"))
+	w.read()
+	w.expect(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason)
 	w.reconcile()
 	require.NotNil(t, w.planOf("server"))
 	require.JSONEq(t, `{"version":"v1"}`, string(w.secret("server-machine-plan").Data[plan.KeyAgentStatus]))
