@@ -73,12 +73,14 @@ func (s *session) makeServer(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
+	s.log.printf("asking the driver whether it can make the server (PreCreateCheck)")
 	if err := s.driver.Check(ctx); err != nil {
 		return s.driverFailure(rkev1.PreCreateCheckFailedReason, err)
 	}
 	if err := s.declareIntent(ctx); err != nil {
 		return err
 	}
+	s.log.printf("asking the driver to make the server (Create)")
 	err := s.watchCreate(ctx)
 	if cancelled(err) || ctx.Err() != nil {
 		return errCancelled

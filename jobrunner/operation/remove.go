@@ -166,6 +166,7 @@ func (q *inquiry) removeByDriver(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("the driver did not remove the server within %s", removeTimeout))
 	defer cancel()
+	q.log.printf("asking the driver to remove the server (Remove)")
 	err := q.driver.Remove(ctx)
 	e.driver, q.err, q.said = driverUnasked, nil, err
 	if e.finder != noFinder {

@@ -1,12 +1,14 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -17,6 +19,7 @@ import (
 	"github.com/drover-project/drover/api/connect"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -285,14 +288,26 @@ func (d *decision) decideStep(step *Step) {
 
 // tellWait tells what a Job that runs waits for, as far as its state says it, and until when.
 func (d *decision) tellWait(creates bool) {
-	made := d.State != nil && d.State.Journal != nil && d.State.Journal.Phase == state.PhaseCreated
-	if creates && made && d.State.Server != nil && d.State.Server.SSHHost != "" {
-		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+d.State.Server.SSHHost+".")
+	if creates && d.State != nil && len(d.State.Problems) == 0 {
+		d.tellCreation(d.State, cmp.Or(d.State.Journal, &state.Journal{}))
 	}
 	if len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
 		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
 		d.Verdict = append(d.Verdict, fmt.Sprintf("It may take until %s (in %s): then the Job is ended, whatever it waits for, the driver or the server.",
 			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
+	}
+}
+
+// tellCreation tells how far a Job has come that makes a server: which call of the driver it is at, if that does not answer.
+func (d *decision) tellCreation(s *facts.State, journal *state.Journal) {
+	thisJob := journal.Operation == state.Create && jobrunner.JobName(d.Machine.Name, state.Create, journal.Attempt) == d.Machine.Status.JobName
+	switch {
+	case journal.Phase == state.PhaseCreated && s.Server != nil && s.Server.SSHHost != "":
+		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+s.Server.SSHHost+".")
+	case thisJob && (journal.Phase == state.PhaseIntent || journal.Phase == state.PhaseRecorded):
+		d.Verdict = append(d.Verdict, "The driver was asked to make the server (Create).")
+	case (journal.Phase == "" || journal.Phase == state.PhaseGone) && len(d.Pods) > 0 && d.Pods[0].Status.Phase == corev1.PodRunning:
+		d.Verdict = append(d.Verdict, "The driver was not asked to make the server yet (Create): it may be at its PreCreateCheck.")
 	}
 }
 
