@@ -54,7 +54,7 @@ func TestCreate(t *testing.T) {
 	access, err := sshkeys.AccessFrom(state.Of(j.state()))
 	require.NoError(t, err)
 	require.Equal(t, "root", access.User)
-	require.Regexp(t, `(?s)\(PreCreateCheck\).*\(Create\).*Creating Digital Ocean droplet`, string(j.state()[state.LogKey]), "the driver's words stand below the call they are of")
+	require.Regexp(t, `(?s)\(PreCreateCheck\).*\(Create\).*Creating Digital Ocean droplet`, string(j.state()[state.LogKey]), "words below their call")
 	require.LessOrEqual(t, j.writes(), 4, "intent, record, end, and that the server could not be logged in to")
 	j.requireNoSecrets(j.secret(), "MARKER-join-token-1234")
 	require.Contains(t, j.last, `"outcome":"Succeeded"`)
