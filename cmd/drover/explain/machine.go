@@ -275,10 +275,10 @@ func (d *decision) decideStep(step *Step) {
 	if bootstrap := openStep(d.Steps, bootstrapStep); bootstrap != nil && step.Name == rkev1.BootstrapReadyCondition {
 		d.tellBootstrap(d.CAPIMachine, bootstrap, "Its")
 	}
-	if step.Name == rkev1.CreateJobCondition {
+	switch step.Name {
+	case rkev1.CreateJobCondition:
 		d.tellAhead()
-	}
-	if d.Cleaning != nil && step.Name == rkev1.DeleteJobCondition {
+	case rkev1.DeleteJobCondition:
 		d.tellCleaning(d.Cleaning)
 	}
 	if ofJob && !running && advice.TellsOfAttempt(step.Reason) {
@@ -313,6 +313,9 @@ func (d *decision) tellCreation(s *facts.State, journal *state.Journal) {
 
 // tellCleaning tells whether an agent that was told to clean its host is at it, or silent.
 func (d *decision) tellCleaning(c *facts.Cleaning) {
+	if c == nil {
+		return
+	}
 	line := "The plan by which the agent cleans the host is " + c.State
 	if c.Running != "" {
 		line += ", at " + c.Running
