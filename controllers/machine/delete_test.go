@@ -99,6 +99,37 @@ func TestDelete_whileCreating(t *testing.T) {
 	s.goes()
 }
 
+// Who deletes the Job when its pod is gone, the garbage collector, may be busy for long: what is waited for is the pod alone.
+func TestDelete_waitsForNoGarbageCollector(t *testing.T) {
+	for name, ends := range map[string]func(*subject, *corev1.Pod){
+		"the pod has ended": func(s *subject, pod *corev1.Pod) {
+			s.podIs(pod, corev1.PodSucceeded, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}})
+		},
+		"the pod is gone, and has told how it ended": func(s *subject, pod *corev1.Pod) {
+			s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Cancelled, ServerMayExist: true}})
+			require.NoError(t, s.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begun(t)
+			job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
+			pod := s.podOf(job)
+			s.podIs(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+			s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseCreated, InstanceName: "m"}})
+			s.remove()
+			s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
+			testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
+
+			ends(s, pod)
+			s.reconcile()
+			s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+			testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1))
+			s.removed(1)
+			s.goes()
+		})
+	}
+}
+
 func TestDelete_waitsForAPodThatOutlivesItsJob(t *testing.T) {
 	s := begun(t)
 	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -174,6 +175,9 @@ func (s *scope) cloud() clouds.Cloud {
 // cancelCreate ends a create Job that still runs. Its pod gets SIGTERM and saves what it knows; foreground deletion keeps
 // the Job until the pod is gone, so that its going is seen by watch. Once a removal was claimed there was none any more: one that
 // comes all the same, from a manager that lost its lease, is in the cache when its event wakes the machine.
+//
+// The garbage collector, which deletes the Job when its pod is gone, may have thousands of objects before it: when the pod has ended, the Job
+// is deleted without it.
 func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	claimed := s.removalBegun()
 	reader := r.Live
@@ -191,7 +195,7 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	}
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		if jobrunner.JobEnded(job) && job.DeletionTimestamp.IsZero() || !s.owns(job) {
+		if jobrunner.JobEnded(job) || !s.owns(job) {
 			continue
 		}
 		if job.DeletionTimestamp.IsZero() {
@@ -199,31 +203,48 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 				return err
 			}
 		}
-		return r.awaitPods(ctx, s, fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name))
+		if err := r.awaitPods(ctx, s, job); err != nil {
+			return err
+		}
+		if err := r.runner.Stop(ctx, job, metav1.DeletePropagationBackground); err != nil {
+			return err
+		}
 	}
 	if claimed {
 		return nil
 	}
-	return r.awaitPods(ctx, s, "")
+	return r.awaitPods(ctx, s, nil)
 }
 
-// awaitPods waits until no pod of a create Job runs. says is what there is to wait for without one.
-func (r *Reconciler) awaitPods(ctx context.Context, s *scope, says string) error {
+// awaitPods waits until no pod of a create Job runs, and until job, which is being deleted, can get none any more; nil is no Job.
+func (r *Reconciler) awaitPods(ctx context.Context, s *scope, job *batchv1.Job) error {
 	pods, err := r.runner.Pods(ctx, s.home.Namespace, r.podLabels(s, state.Create))
 	if err != nil {
 		return err
 	}
-	evidence := jobrunner.Evidence{Pods: pods, Now: s.now}
+	says, evidence := "", jobrunner.Evidence{Pods: pods, Now: s.now}
 	if pod := evidence.Outliving(); pod != nil {
 		if reason, message := evidence.Overdue(pod); reason != "" {
 			return step.Progress(reason, message, safetyNet)
 		}
-		says = cmp.Or(says, fmt.Sprintf("the pod %s of the create Job has not ended yet", pod.Name))
+		says = fmt.Sprintf("the pod %s of the create Job has not ended yet", pod.Name)
+	}
+	if job != nil && (says != "" || !s.hadPod(job, pods)) {
+		says = fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name)
 	}
 	if says == "" {
 		return nil
 	}
 	return step.Progress(rkev1.JobCancelledReason, says, s.untilDue(pods))
+}
+
+// hadPod reports whether a create Job has had its pod: it is one of pods, or has told how the attempt ended and is gone. A Job, which tries
+// nothing again, gets one in all its life.
+func (s *scope) hadPod(job *batchv1.Job, pods []corev1.Pod) bool {
+	claim := s.state.Claim
+	told := jobrunner.Evidence{Operation: state.Create, Attempt: claim.Attempt, State: s.state.State}.Told()
+	return told && job.Name == jobrunner.JobName(s.home.Name, state.Create, claim.Attempt) ||
+		slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return metav1.IsControlledBy(&pod, job) })
 }
 
 // release lets the machine go: first its state, which its own finalizer kept, then its credential, then itself.

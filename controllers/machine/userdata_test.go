@@ -268,8 +268,10 @@ func TestContact_deletion(t *testing.T) {
 		state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded, StartTime: w.clock.Now(), EndTime: w.clock.Now()},
 	})
 	require.True(t, s.reconcile().Ready)
+	pod := s.podOf(testkit.ExpectExists(t, s.client, s.job(state.Create, 1)))
 	s.remove()
 	s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
+	testkit.ExpectExists(t, s.client, pod)
 	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	require.False(t, job.DeletionTimestamp.IsZero())
 }
