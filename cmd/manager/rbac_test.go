@@ -408,6 +408,7 @@ func (s *story) cancelledLife() {
 	s.Helper()
 	obj := s.machineOfCluster("m2")
 	testkit.Eventually(s, patience, func() error { return s.exists(s.namespace, "m2-create-1") })
+	s.podOf("m2-create-1")
 	s.write(s.namespace, "m2-create-1", state.Result{Outcome: state.Cancelled, ServerMayExist: true})
 	require.NoError(s, s.client.Delete(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
 	require.NoError(s, s.client.Delete(s.Context(), obj.DeepCopy()))
@@ -415,6 +416,14 @@ func (s *story) cancelledLife() {
 	refuge := "refuge-" + string(obj.GetUID())
 	s.play(driver.CacheNamespace, jobrunner.JobName(refuge, state.Remove, 1), state.Result{Outcome: state.Succeeded})
 	s.awaitGone(obj)
+}
+
+// podOf plays the Job controller: a Job gets its pod, which no node has.
+func (s *story) podOf(job string) {
+	s.Helper()
+	of := testkit.ExpectExists(s, s.client, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: job}})
+	require.NoError(s, s.client.Create(s.Context(), &corev1.Pod{Spec: of.Spec.Template.Spec, ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: job + "-x",
+		Labels: of.Spec.Template.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, batchv1.SchemeGroupVersion.WithKind("Job"))}}}))
 }
 
 // collect plays the garbage collector for a Job that is deleted in the foreground.

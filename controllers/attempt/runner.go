@@ -301,6 +301,20 @@ func (r Runner) Stop(ctx context.Context, job *batchv1.Job, policy metav1.Deleti
 	return nil
 }
 
+// EndPods tells the pods of a Job that was deleted to end: the garbage collector would, when it has come to them.
+func (r Runner) EndPods(ctx context.Context, job *batchv1.Job, pods []corev1.Pod) error {
+	for i := range pods {
+		pod := &pods[i]
+		if !metav1.IsControlledBy(pod, job) || !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the pod %s: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
 // Clean deletes those of the objects that are the subject's, as reader has them. One that fails does not keep the others.
 func (r Runner) Clean(ctx context.Context, o Subject, reader client.Reader, objects ...client.Object) error {
 	var errs []error

@@ -234,7 +234,8 @@ func (s *subject) podOf(job *batchv1.Job) *corev1.Pod {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: job.Spec.Template.Labels,
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "machine", Image: "x"}}, ServiceAccountName: s.name + "-machine", AutomountServiceAccountToken: new(bool)}}
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "machine", Image: "x"}}, ServiceAccountName: s.name + "-machine", AutomountServiceAccountToken: new(bool),
+			TerminationGracePeriodSeconds: job.Spec.Template.Spec.TerminationGracePeriodSeconds}}
 	require.NoError(s, s.client.Create(s.Context(), pod))
 	return pod
 }
@@ -296,6 +297,7 @@ func TestWake_cancelledCreate(t *testing.T) {
 		return ok && !obj.DeletionTimestamp.IsZero()
 	})
 	s.dropJobFinalizers()
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 	s.podIs(pod, corev1.PodFailed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143}})
 	s.await(&batchv1.JobList{}, s.namespace, "m-rm-1", func(e watch.Event) bool { return e.Type == watch.Added })
 	s.removed(1)

@@ -99,7 +99,7 @@ func TestDelete_whileCreating(t *testing.T) {
 	s.goes()
 }
 
-// Who deletes the Job when its pod is gone, the garbage collector, may be busy for long: what is waited for is the pod alone.
+// Who tells the pod of a deleted Job to end, and takes the Job when that is gone, the garbage collector, may be busy for long.
 func TestDelete_waitsForNoGarbageCollector(t *testing.T) {
 	for name, ends := range map[string]func(*subject, *corev1.Pod){
 		"the pod has ended": func(s *subject, pod *corev1.Pod) {
@@ -119,6 +119,9 @@ func TestDelete_waitsForNoGarbageCollector(t *testing.T) {
 			s.remove()
 			s.expect(rkev1.DeleteJobCondition, metav1.ConditionUnknown, rkev1.JobCancelledReason)
 			testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
+			require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+			require.False(t, pod.DeletionTimestamp.IsZero(), "it is told to end")
+			require.EqualValues(t, 90, *pod.DeletionGracePeriodSeconds, "and has the time that it has in the Job")
 
 			ends(s, pod)
 			s.reconcile()

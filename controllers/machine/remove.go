@@ -176,8 +176,8 @@ func (s *scope) cloud() clouds.Cloud {
 // the Job until the pod is gone, so that its going is seen by watch. Once a removal was claimed there was none any more: one that
 // comes all the same, from a manager that lost its lease, is in the cache when its event wakes the machine.
 //
-// The garbage collector, which deletes the Job when its pod is gone, may have thousands of objects before it: when the pod has ended, the Job
-// is deleted without it.
+// The garbage collector, which would tell the pod to end, and delete the Job when that is gone, may have thousands of objects before them: both
+// is done without it.
 func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	claimed := s.removalBegun()
 	reader := r.Live
@@ -216,7 +216,8 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	return r.awaitPods(ctx, s, nil)
 }
 
-// awaitPods waits until no pod of a create Job runs, and until job, which is being deleted, can get none any more; nil is no Job.
+// awaitPods waits until no pod of a create Job runs, and until job, which is being deleted and whose pod is told to end, can get none any more;
+// nil is no Job.
 func (r *Reconciler) awaitPods(ctx context.Context, s *scope, job *batchv1.Job) error {
 	pods, err := r.runner.Pods(ctx, s.home.Namespace, r.podLabels(s, state.Create))
 	if err != nil {
@@ -231,6 +232,9 @@ func (r *Reconciler) awaitPods(ctx context.Context, s *scope, job *batchv1.Job) 
 	}
 	if job != nil && (says != "" || !s.hadPod(job, pods)) {
 		says = fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name)
+		if err := r.runner.EndPods(ctx, job, pods); err != nil {
+			return err
+		}
 	}
 	if says == "" {
 		return nil

@@ -274,6 +274,7 @@ func TestContact_deletion(t *testing.T) {
 	testkit.ExpectExists(t, s.client, pod)
 	job := testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 	require.False(t, job.DeletionTimestamp.IsZero())
+	require.False(t, testkit.ExpectExists(t, s.client, pod).DeletionTimestamp.IsZero())
 }
 
 // TestContact_offWithoutUserData: the bootstrap data would reach nobody. The kind refuses what is known of its driver; what a NodeDriver
