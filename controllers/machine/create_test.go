@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -406,4 +407,19 @@ func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
 	require.Equal(t, last.Message, s.reconcile().LastAttempt.Message)
 	s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason)
 	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 6))
+}
+
+// The API server looks for finalizers when a deletion begins, and not again: a machine that gets its finalizer meanwhile is gone all the same.
+func TestCreate_nothingForAMachineThatIsGone(t *testing.T) {
+	s := newWorld(t).machine("digitalocean", "m", droplet())
+	s.fault = func(do func() error) error { // the first write sets the finalizer
+		s.fault = nil
+		err := do()
+		s.vanish()
+		return err
+	}
+	require.True(t, apierrors.IsNotFound(testkit.ExpectReconcileError(t, s.reconciler, s.obj)))
+	testkit.ExpectNotFound(t, s.client, s.stateSecret(), s.lastCredential(), s.job(state.Create, 1),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.AccessName(s.name)}})
+	s.goes()
 }

@@ -438,6 +438,14 @@ func (s *subject) remove() {
 	s.reconcile()
 }
 
+// vanish takes the machine away, whatever keeps it.
+func (s *subject) vanish() {
+	s.Helper()
+	free := s.obj.DeepCopy()
+	require.NoError(s, s.client.Patch(s.Context(), free, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	s.world.delete(free)
+}
+
 // goes lets the machine go.
 func (s *subject) goes() {
 	s.Helper()

@@ -320,7 +320,7 @@ func TestOrphan_credentialWithoutAStateGoes(t *testing.T) {
 	w.events()
 	require.Equal(t, time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter)
 	testkit.ExpectExists(t, w.client, credential)
-	require.Contains(t, strings.Join(w.events(), "\n"), "WaitingForOwner there is neither a DigitaloceanMachine m nor its state")
+	require.Contains(t, strings.Join(w.events(), "\n"), "WaitingForOwner there is no DigitaloceanMachine m, and its state is not there either")
 
 	kept := &corev1.Secret{ObjectMeta: s.stateSecret().ObjectMeta, Type: rkev1.MachineStateSecretType}
 	kept.Labels = credential.Labels
@@ -331,6 +331,52 @@ func TestOrphan_credentialWithoutAStateGoes(t *testing.T) {
 	w.delete(kept)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
 	testkit.ExpectNotFound(t, w.client, credential)
+}
+
+// What was made for a machine that the API server let go at the same moment is of no use to anybody, unless a driver was asked for a server.
+func TestOrphan_stateThatKnowsOfNoServerGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*subject)
+		stays   bool
+	}{
+		"no pod has written": {prepare: func(*subject) {}},
+		"the pod failed before it asked": {prepare: func(s *subject) {
+			s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Failed}})
+		}},
+		"the pod was about to ask": {stays: true, prepare: func(s *subject) {
+			s.write(map[string]any{state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseIntent}})
+		}},
+		"what it had said is lost": {stays: true, prepare: func(s *subject) {
+			s.loseState(true)
+			s.reconcile()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begun(t)
+			c.prepare(s)
+			s.vanish()
+			kept := []client.Object{s.stateSecret(), s.lastCredential()}
+			for _, secret := range kept {
+				s.world.delete(secret) // by the garbage collector
+			}
+			end := testkit.ExpectExists(t, s.client, s.stateSecret()).DeletionTimestamp.Add(time.Hour)
+			s.clock.SetTime(end.Add(-time.Second))
+			s.events()
+			require.Equal(t, time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter)
+			testkit.ExpectExists(t, s.client, s.stateSecret())
+			require.Equal(t, !c.stays, strings.Contains(strings.Join(s.events(), "\n"), "no driver was ever asked for its server"))
+
+			s.clock.SetTime(end)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj)
+			testkit.ExpectReconciled(t, s.reconciler, s.obj) // the state's end wakes it
+			if c.stays {
+				testkit.ExpectExists(t, s.client, s.stateSecret())
+				testkit.ExpectExists(t, s.client, s.lastCredential())
+				return
+			}
+			testkit.ExpectNotFound(t, s.client, kept...)
+		})
+	}
 }
 
 func TestKeep_putsOwnersAndFinalizersBack(t *testing.T) {

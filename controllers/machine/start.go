@@ -58,6 +58,11 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 			return refused(err)
 		}
 	}
+	if plan.New {
+		if err := r.checkThere(ctx, s); err != nil {
+			return err
+		}
+	}
 	r.watchIndex.note(s.request, watchKey{kind: "Pod", uid: s.GetUID()})
 	if err := r.runner.Start(ctx, s.subject(), plan); err != nil {
 		return refused(err)
@@ -91,6 +96,19 @@ func (r *Reconciler) arm(ctx context.Context, s *scope, claim state.Claim) error
 		}
 	}
 	return step.Wait(rkev1.WaitingForBootstrapReason, fmt.Sprintf("the bootstrap Secret %s is for attempt %s, and its provider makes it for attempt %s", s.bootstrap.Name, armed, wanted), 0)
+}
+
+// checkThere looks, before the first that is made for a machine, whether it is still there. The API server looks for finalizers when a deletion
+// begins: a machine that is deleted at the moment in which it gets ours goes all the same, and nobody would remove its server.
+func (r *Reconciler) checkThere(ctx context.Context, s *scope) error {
+	live := metadataOf(s.GroupVersionKind())
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s), live); err != nil {
+		return fmt.Errorf("looking whether the machine is still there: %w", err)
+	}
+	if live.UID != s.GetUID() {
+		return fmt.Errorf("the machine with UID %s is gone, and there is another of its name", s.GetUID())
+	}
+	return nil
 }
 
 // takeName refuses to write over what was not made for this machine. What an earlier machine of this name left is deleted, and with it the

@@ -269,8 +269,8 @@ func (s *scope) restoredWithoutState() bool {
 // orphanCheck is how often it is looked whether the namespace of a state without a machine is being deleted.
 const orphanCheck = time.Minute
 
-// restoreGrace is how long a credential without a machine waits for its state: a restore may bring it first. Without either it is of no
-// use to anybody.
+// restoreGrace is how long a credential without a machine waits for its state, and a state that knows of no server for its machine: a restore
+// may bring it first. Without it they are of no use to anybody.
 const restoreGrace = time.Hour
 
 // releaseUnwatched does what releaseOrphan does for a machine whose kind is not watched: its CRD is gone, or a manager that starts has not
@@ -294,8 +294,8 @@ func (o Options) releaseUnwatched(ctx context.Context, request Request) error {
 	return nil
 }
 
-// releaseOrphan lets go what a namespace that is being deleted holds of a machine that is not there, and a credential whose state is not
-// there either.
+// releaseOrphan lets go what a namespace that is being deleted holds of a machine that is not there, a state for which no driver was ever asked
+// for a server, and a credential whose state is not there either.
 func (o Options) releaseOrphan(ctx context.Context, gone Request) error {
 	stateKept := false
 	for _, name := range []string{jobrunner.StateSecretName(gone.Name), jobrunner.CredentialSecretName(gone.Name)} {
@@ -320,6 +320,12 @@ func (o Options) releaseOrphan(ctx context.Context, gone Request) error {
 	return nil
 }
 
+// neverAsked reports whether a state shows that a create was begun and that no driver was asked for a server. A pod that comes to ask all the
+// same notes that first, and cannot where the state is gone.
+func neverAsked(kept state.State) bool {
+	return kept.Claimed && kept.Claim.Operation == state.Create && !kept.Lost && kept.NothingMade()
+}
+
 // releaseSecret lets one of them go, or waits; stateKept tells that there is a state.
 func (o Options) releaseSecret(ctx context.Context, gone Request, key types.NamespacedName, stateKept bool) error {
 	secret := &corev1.Secret{}
@@ -337,6 +343,9 @@ func (o Options) releaseSecret(ctx context.Context, gone Request, key types.Name
 		return nil // an event tells when it is being deleted
 	}
 	why := "its state is not there either"
+	if key.Name == jobrunner.StateSecretName(gone.Name) && neverAsked(kept) {
+		stateKept, why = false, "no driver was ever asked for its server"
+	}
 	if end := secret.DeletionTimestamp.Add(restoreGrace); stateKept || o.Clock.Now().Before(end) {
 		going, err := o.isTerminating(ctx, gone.Namespace)
 		if err != nil {
@@ -344,8 +353,8 @@ func (o Options) releaseSecret(ctx context.Context, gone Request, key types.Name
 		}
 		if !going {
 			if !stateKept {
-				o.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, rkev1.WaitingForOwnerReason, "Keep", "there is neither a %s %s nor its state: "+
-					"unless a restore brings them, this credential is let go at %s", gone.Kind.Kind, gone.Name, end.UTC().Format(time.RFC3339))
+				o.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and %s: "+
+					"unless a restore brings what is missing, this Secret is let go at %s", gone.Kind.Kind, gone.Name, why, end.UTC().Format(time.RFC3339))
 			}
 			// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
 			return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", key.Name), orphanCheck)
