@@ -98,6 +98,8 @@ func (m Machine) onReason(c metav1.Condition, failed bool) []string {
 	switch {
 	case c.Reason == rkev1.CredentialMissingReason && m.CredentialName == "":
 		return noCredential
+	case c.Reason == rkev1.BootstrapSecretInvalidReason && m.Bootstrap == "":
+		return noBootstrap
 	case c.Reason == rkev1.JobCancelledReason:
 		return cancelling
 	case failed && c.Reason == rkev1.ServerMayExistReason && c.Type == rkev1.CreateJobCondition:
@@ -227,7 +229,8 @@ var (
 	// generic has no cloud that could refuse a place or a size.
 	hostInvalid = failure{"The host, or what the machine says of it, cannot be used", []string{
 		"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again", nextTemplate, nextItself}}
-	cancelling = []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}
+	noBootstrap = []string{"Correct spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template): kubectl -n {ns} edit machine.cluster.x-k8s.io {capi}"}
+	cancelling  = []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}
 )
 
 var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason, rkev1.WaitingForInfrastructureReason, rkev1.DriverNotReadyReason,

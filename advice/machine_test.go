@@ -127,6 +127,7 @@ func TestMachine_On(t *testing.T) {
 		return m
 	}
 	deleting := with(func(m *Machine) { m.Deleting = true })
+	unnamed := with(func(m *Machine) { m.Bootstrap = "" })
 	bare := with(func(m *Machine) { m.CredentialNamespace, m.CredentialName, m.Credential, m.Cloned = "", "", "", false })
 	foreign := with(func(m *Machine) { m.CredentialNamespace, m.CredentialName, m.Credential = "clouds", "do", "clouds/do" })
 	lend := []string{"Namespace shop is being deleted, and nothing can be made in it. Share a valid credential of another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces=shop",
@@ -175,6 +176,8 @@ func TestMachine_On(t *testing.T) {
 			"Wait: attempts go on with growing delays", logs, retry, cloud, drop}},
 		"removal in doubt":                      {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, nil, []string{cloud, drop}},
 		"creating failed, and removal in doubt": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, failed(rkev1.ClassQuota, ""), []string{cloud, drop}},
+		"bootstrap data from no name": {unnamed, rkev1.BootstrapReadyCondition, "False", rkev1.BootstrapSecretInvalidReason, nil, []string{
+			"Correct spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template): kubectl -n shop edit machine.cluster.x-k8s.io web-1"}},
 		"cancelling": {deleting, rkev1.DeleteJobCondition, "Unknown", rkev1.JobCancelledReason, nil, []string{
 			"See its pod, which may take a minute to end: kubectl -n shop get pods -l drover.cattle.io/machine-uid=uid -o wide"}},
 		"creating in doubt": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason, failed(rkev1.ClassInvalid, rkev1.ServerMayExistReason), []string{

@@ -100,6 +100,10 @@ func badInputs() []badInput {
 			},
 			condition: rkev1.BootstrapReadyCondition, reason: rkev1.BootstrapSecretInvalidReason, message: "no key value",
 			mend: func(w *world, _ *subject) { w.setKey("bootstrap", "value", "#!/bin/sh") }},
+		{name: "bootstrap Secret of a name that none can have",
+			prepare:   func(w *world, s *subject) { s.bootstrapFrom(w, "../../x") },
+			condition: rkev1.BootstrapReadyCondition, reason: rkev1.BootstrapSecretInvalidReason, message: `CAPI Machine m is "../../x", which no Secret is called`,
+			mend: func(w *world, s *subject) { s.bootstrapFrom(w, "bootstrap") }},
 		{name: "user data over the cloud's limit",
 			prepare: func(w *world, _ *subject) {
 				w.setKey("bootstrap", "value", "#!/bin/sh\n"+incompressible(80<<10))
@@ -115,6 +119,13 @@ func badInputs() []badInput {
 			condition: rkev1.DriverReadyCondition, reason: rkev1.NameTooLongReason, message: "58",
 			mend: func(_ *world, s *subject) { s.annotate(rkev1.HostnameLengthLimitAnnotation, "40") }},
 	}
+}
+
+// bootstrapFrom names another Secret in the CAPI Machine.
+func (s *subject) bootstrapFrom(w *world, secret string) {
+	testkit.ExpectExists(w, w.client, s.capi)
+	s.capi.Spec.Bootstrap.DataSecretName = &secret
+	w.update(s.capi)
 }
 
 // withOS gives the kind an operating system that no schema has seen.

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/labels"
@@ -117,6 +118,10 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 		return step.Wait(rkev1.WaitingForBootstrapReason,
 			fmt.Sprintf("the CAPI Machine %s has no spec.bootstrap.dataSecretName yet: its bootstrap provider sets it", s.machine.Name), 0)
 	}
+	if !isSecretName(*name) {
+		return step.Stall(rkev1.BootstrapSecretInvalidReason, fmt.Errorf("spec.bootstrap.dataSecretName of the CAPI Machine %s is %q, "+
+			"which no Secret is called: it is the name of a Secret in the Machine's namespace", s.machine.Name, *name))
+	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: *name}
 	r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
 	secret := &corev1.Secret{}
@@ -133,6 +138,8 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 	s.bootstrap = secret
 	return r.checkUserData(s)
 }
+
+func isSecretName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 // checkUserData tells early what the Job would tell late, as far as that needs no parsing: the data is anybody's, the manager
 // everybody's.

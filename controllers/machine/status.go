@@ -140,7 +140,9 @@ func (s *scope) advice(driver string) advice.Machine {
 	}
 	if s.machine != nil {
 		about.CAPIMachine, about.Cluster = s.machine.Name, s.machine.Spec.ClusterName
-		about.Bootstrap = ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "")
+		if name := ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, ""); isSecretName(name) {
+			about.Bootstrap = name
+		}
 	}
 	return about
 }
