@@ -246,11 +246,31 @@ func TestReconcile_restored(t *testing.T) {
 		require.True(t, metav1.IsControlledBy(obj, w.obj), obj.GetName())
 	}
 
+	// What the backup has of tokens is changed as if it had always been ours: its writer owns those fields.
+	secret = w.secret(secret.Name)
+	secret.Data[plan.KeyAgentPublicKey], secret.Data[plan.KeyTokenUsed], secret.Data[plan.KeyAgentStatus] = []byte("key"), secret.Data[plan.KeyTokenHash], []byte("{}")
+	require.NoError(t, w.Update(t.Context(), secret))
+	w.reconcile()
+	w.reconcile() // its own writes wake it
+	require.NotContains(t, w.secret(script.Name).Data, "token")
+	require.NotContains(t, w.secret(secret.Name).Data, plan.KeyTokenHash)
+	for _, name := range []string{script.Name, secret.Name} {
+		burned := w.secret(name)
+		require.NoError(t, w.Delete(t.Context(), burned))
+		burned.ResourceVersion, burned.UID, burned.OwnerReferences = "", "", nil
+		require.NoError(t, w.Create(t.Context(), burned))
+	}
+	w.readmit("once")
+	require.NotEmpty(t, w.secret(script.Name).Data["token"])
+	for _, name := range []string{script.Name, secret.Name} {
+		require.NotContains(t, w.secret(name).Annotations, rkev1.TokenBurnedAnnotation, "what its agent does has to wake it")
+	}
+
 	// Without a backup the user can have the agent let in anew.
 	for _, name := range []string{script.Name, secret.Name} {
 		require.NoError(t, w.Delete(t.Context(), w.secret(name)))
 	}
-	w.readmit("once")
+	w.readmit("twice")
 	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
 	require.NotEqual(t, token, string(w.secret(script.Name).Data["token"]))
 }

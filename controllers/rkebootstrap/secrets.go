@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,6 +63,9 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if err != nil {
 		return step.Stall(rkev1.ConfigInvalidReason, err)
 	}
+	if err := errors.Join(r.scrub(ctx, s.script, tokenKey, token), r.scrub(ctx, s.plan, plan.KeyTokenHash, token)); err != nil {
+		return err
+	}
 	if err := r.restorePlanSecret(ctx, s, token); err != nil {
 		return err
 	}
@@ -70,6 +75,21 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 		return fmt.Errorf("writing the machine's Secrets and its agent's account: %w", err)
 	}
 	s.Status.DataSecretName, s.Status.Ready, s.Status.Initialization.DataSecretCreated = new(desired.Name), true, new(true)
+	return nil
+}
+
+// scrub takes out of a Secret what applying it left there, for somebody else has written that, such as who restored it: a burned token, or that there is none.
+func (r *Reconciler) scrub(ctx context.Context, secret *corev1.Secret, key, token string) error {
+	if secret == nil || secret.Annotations[rkev1.TokenBurnedAnnotation] == "" || token == "" && len(secret.Data[key]) == 0 {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, secret.UID, rkev1.TokenBurnedAnnotation)
+	if token == "" {
+		patch = fmt.Appendf(nil, `{"metadata":{"uid":%q},"data":{%q:null}}`, secret.UID, key)
+	}
+	if err := r.Client.Patch(ctx, secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("cleaning Secret %s: %w", secret.Name, err)
+	}
 	return nil
 }
 
