@@ -1,10 +1,12 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -161,6 +163,8 @@ type Plan struct {
 	Kept client.Object
 	// New tells that nothing of the subject's is there yet.
 	New bool
+	// Check is asked while Kept is made; its error ends it. It may be nil.
+	Check func(context.Context) error
 	// Unwritten has nothing made while one of the names is somebody else's.
 	Unwritten bool
 	// Taken decides about a name that is taken: if it returns no error, what is there is written over. Without it the TakenError is returned.
@@ -194,10 +198,8 @@ func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
 		}
 		return p.Taken(ctx, taken)
 	}
-	if p.Kept != nil {
-		if _, err := applier.Apply(ctx, p.Kept); err != nil {
-			return err
-		}
+	if err := p.begin(ctx, applier); err != nil {
+		return err
 	}
 	if err := applier.Write(ctx, p.Record); err != nil {
 		return err
@@ -215,6 +217,24 @@ func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
 		return err
 	}
 	return r.create(ctx, job, applier.Check)
+}
+
+// begin makes what is kept, and looks meanwhile whether anything may be made at all.
+func (p Plan) begin(ctx context.Context, applier apply.Applier) error {
+	var checking sync.WaitGroup
+	var refused, err error
+	if p.Check != nil {
+		checking.Go(func() { refused = p.Check(ctx) })
+	}
+	switch {
+	case p.Kept == nil:
+	case p.New:
+		err = applier.Add(ctx, p.Kept)
+	default:
+		_, err = applier.Apply(ctx, p.Kept)
+	}
+	checking.Wait()
+	return cmp.Or(refused, err)
 }
 
 // create makes a Job, unless it is there.

@@ -419,7 +419,7 @@ func TestCreate_nothingForAMachineThatIsGone(t *testing.T) {
 		return err
 	}
 	require.True(t, apierrors.IsNotFound(testkit.ExpectReconcileError(t, s.reconciler, s.obj)))
-	testkit.ExpectNotFound(t, s.client, s.stateSecret(), s.lastCredential(), s.job(state.Create, 1),
+	testkit.ExpectNotFound(t, s.client, s.stateSecret(), s.job(state.Create, 1),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: jobrunner.AccessName(s.name)}})
 	s.goes()
 }

@@ -59,9 +59,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 		}
 	}
 	if plan.New {
-		if err := r.checkThere(ctx, s); err != nil {
-			return err
-		}
+		plan.Check = func(ctx context.Context) error { return r.checkThere(ctx, s) }
 	}
 	r.watchIndex.note(s.request, watchKey{kind: "Pod", uid: s.GetUID()})
 	if err := r.runner.Start(ctx, s.subject(), plan); err != nil {
@@ -98,7 +96,7 @@ func (r *Reconciler) arm(ctx context.Context, s *scope, claim state.Claim) error
 	return step.Wait(rkev1.WaitingForBootstrapReason, fmt.Sprintf("the bootstrap Secret %s is for attempt %s, and its provider makes it for attempt %s", s.bootstrap.Name, armed, wanted), 0)
 }
 
-// checkThere looks, before the first that is made for a machine, whether it is still there. The API server looks for finalizers when a deletion
+// checkThere looks, before the state of a machine is made and a Job, whether it is still there. The API server looks for finalizers when a deletion
 // begins: a machine that is deleted at the moment in which it gets ours goes all the same, and nobody would remove its server.
 func (r *Reconciler) checkThere(ctx context.Context, s *scope) error {
 	live := metadataOf(s.GroupVersionKind())
