@@ -500,7 +500,7 @@ func attacksOnMachines() []abuse {
 				owner.Spec.Bootstrap.DataSecretName = new("../../" + w.there + "/secrets/bootstrap")
 			})
 			return nil
-		}, holds: says("elsewhere", rkev1.BootstrapReadyCondition, "Error")},
+		}, holds: says("elsewhere", rkev1.BootstrapReadyCondition, rkev1.BootstrapSecretInvalidReason)},
 		{name: "gives bootstrap data that unpacks to megabytes", act: bootstrap("bomb", func(t *testing.T) []byte {
 			t.Helper()
 			return packed(t, []byte("#cloud-config\na: ["+strings.Repeat("a,", 2<<20-20)+"]\n"), 1)

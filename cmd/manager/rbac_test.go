@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -331,7 +332,7 @@ func (s *story) deliverPlan() {
 	clusterKind := clusterv1.GroupVersion.WithKind("Cluster")
 	control := &rkev1.RKEControlPlane{ObjectMeta: owned("c2", cluster, clusterKind)}
 	control.Spec.KubernetesVersion = "v1.36.3+k3s1"
-	machine := &clusterv1.Machine{ObjectMeta: owned("server", cluster, clusterKind), Spec: clusterv1.MachineSpec{ClusterName: "c2", ProviderID: "digitalocean://9",
+	machine := &clusterv1.Machine{ObjectMeta: owned("server", cluster, clusterKind), Spec: clusterv1.MachineSpec{ClusterName: "c2",
 		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "server"}},
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "DigitaloceanMachine", Name: "server"}}}
 	machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "c2", rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true"}
@@ -342,6 +343,9 @@ func (s *story) deliverPlan() {
 	bootstrap.Labels = map[string]string{clusterv1.ClusterNameLabel: "c2", rkev1.MachineIDLabel: "id"}
 	require.NoError(s, s.client.Create(s.Context(), bootstrap))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "server-machine-plan"}}
+	testkit.Eventually(s, patience, func() error { return s.client.Get(s.Context(), client.ObjectKeyFromObject(secret), secret) })
+	// No server is made before that.
+	require.NoError(s, s.client.Patch(s.Context(), machine, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"providerID":"digitalocean://9"}}`))))
 	testkit.Eventually(s, patience, func() error {
 		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || len(secret.Data["plan"]) == 0 {
 			return errors.Join(err, errors.New("it has no plan"))
