@@ -141,6 +141,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if _, patchErr := step.PatchStatus(ctx, r.Client, before, obj); patchErr != nil {
 		return step.Result(errors.Join(patchErr, err))
 	}
+	if err == nil && obj.Annotations[rkev1.ReadmitAgentAnnotation] != "" {
+		answered := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, obj.UID, rkev1.ReadmitAgentAnnotation))
+		err = client.IgnoreNotFound(r.Client.Patch(ctx, obj, answered))
+	}
 	return step.Result(err)
 }
 

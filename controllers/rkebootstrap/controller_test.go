@@ -273,6 +273,13 @@ func TestReconcile_restored(t *testing.T) {
 	w.readmit("twice")
 	w.expect(metav1.ConditionTrue, rkev1.ReadyReason)
 	require.NotEqual(t, token, string(w.secret(script.Name).Data["token"]))
+
+	// That he asked once is not kept: the next backup is waited for again.
+	for _, name := range []string{script.Name, secret.Name} {
+		require.NoError(t, w.Delete(t.Context(), w.secret(name)))
+	}
+	w.reconcile()
+	w.expect(metav1.ConditionFalse, rkev1.AgentSecretsMissingReason)
 }
 
 // readmit asks for a token for an agent that is not known.

@@ -147,7 +147,7 @@ func (r *Reconciler) dataSecret(s *scope, install bootstrap.Install, token strin
 	}
 	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.ArmedForAnnotation, attemptOf(s.script))
 	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.DataVersionAnnotation, strconv.Itoa(version))
-	if asked := s.Annotations[rkev1.ReadmitAgentAnnotation]; asked != "" {
+	if asked := cmp.Or(s.Annotations[rkev1.ReadmitAgentAnnotation], s.readmission()); token != "" && asked != "" {
 		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.ReadmitAgentAnnotation, asked)
 	}
 	return desired, nil
@@ -163,10 +163,19 @@ func attemptOf(script *corev1.Secret) string {
 
 var secretKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
 
-// readmits reports whether the user asks for a token for an agent that is not known any more, and none was made for that yet.
+// readmission is the user's request for which the token in the bootstrap Secret was made; empty for none.
+func (s *scope) readmission() string {
+	if s.script == nil {
+		return ""
+	}
+	return s.script.Annotations[rkev1.ReadmitAgentAnnotation]
+}
+
+// readmits reports whether the user asks for a token for an agent that is not known any more, and there is none for that. His annotation goes then, so that no
+// backup asks again; a cache may have it for a moment longer.
 func (s *scope) readmits() bool {
 	asked := s.Annotations[rkev1.ReadmitAgentAnnotation]
-	return asked != "" && (s.script == nil || s.script.Annotations[rkev1.ReadmitAgentAnnotation] != asked)
+	return asked != "" && asked != s.readmission()
 }
 
 // tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any and when the user asks for it, none once its agent has
@@ -194,7 +203,7 @@ func (r *Reconciler) tokenOf(s *scope) string {
 // for one.
 func (s *scope) isUsedUp(token string) bool {
 	read, err := connect.ParseToken(token)
-	return err != nil || read.Matches(string(s.plan.Data[plan.KeyTokenUsed])) || s.machine.Status.NodeRef.IsDefined() && s.Annotations[rkev1.ReadmitAgentAnnotation] == ""
+	return err != nil || read.Matches(string(s.plan.Data[plan.KeyTokenUsed])) || s.machine.Status.NodeRef.IsDefined() && s.readmission() == ""
 }
 
 // hasReported reports whether an agent has written anything: from then on its answer cannot be lost any more.

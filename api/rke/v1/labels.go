@@ -104,7 +104,8 @@ const (
 	// machine is about to start, with whose server the earlier ones' may not be confused. Other infrastructure providers know neither.
 	ArmedForAnnotation      = "drover.cattle.io/armed-for"
 	CreateAttemptAnnotation = "drover.cattle.io/create-attempt"
-	// ReadmitAgentAnnotation on an RKEBootstrap, with a value that was not used before, has a token made for an agent that is not known any more.
+	// ReadmitAgentAnnotation on an RKEBootstrap has a token made for an agent that is not known any more, and goes then; on a bootstrap Secret it tells that the
+	// token is one of those.
 	ReadmitAgentAnnotation = "drover.cattle.io/readmit-agent"
 	// BootstrappedAnnotation on an RKEControlPlane is its name once a server has made the cluster: its Secrets are not made anew from then on, also where a
 	// backup brings them back last. A copy of another name has none of it.
