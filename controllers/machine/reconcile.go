@@ -173,6 +173,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	if err != nil && !gone {
 		return nil, fmt.Errorf("reading the machine: %w", err)
 	}
+	obj.SetManagedFields(nil) // nobody here reads them, and they are the larger part of the object
 	if gone || !r.watched(obj) {
 		r.metrics.forget(request)
 		r.breaker.Leave(request, r.Clock.Now())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -205,6 +206,9 @@ func patchMetadata(ctx context.Context, c client.Writer, obj client.Object, chan
 // PatchStatus writes obj's status if it differs from before's, and reports whether it wrote. A change that is not of the
 // status is not written. The write is refused as a conflict if before is not what the server has.
 func PatchStatus(ctx context.Context, c client.StatusClient, before, obj client.Object) (bool, error) {
+	if equality.Semantic.DeepEqual(before, obj) {
+		return false, nil // as nearly always, and told without writing both out as JSON
+	}
 	data, err := client.MergeFrom(before).Data(obj)
 	if err != nil {
 		return false, fmt.Errorf("comparing the status: %w", err)
