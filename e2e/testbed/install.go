@@ -128,7 +128,7 @@ func (t *Testbed) driverManifests(ctx context.Context) (string, error) {
 		return v3.NodeDriver{TypeMeta: kind, ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	}
 	plugin := nodeDriver(PluginDriver, v3.NodeDriverSpec{
-		URL: url, Checksum: checksum, Active: true, ProviderIDTemplate: PluginDriver + "://{InstanceID}",
+		URL: url, Checksum: checksum, Active: true, ProviderIDTemplate: PluginDriver + "://{DropletID}",
 	})
 	plugin.Annotations = map[string]string{v3.PrivateCredentialFieldsAnnotation: "token", v3.UserDataAnnotation: "flag=" + PluginDriver + "-userdata,habit=path"}
 	generic := nodeDriver("generic", v3.NodeDriverSpec{URL: v3.BuiltinURLPrefix, Builtin: true, Active: true})
