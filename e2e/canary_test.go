@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	localcloud "github.com/drover-project/drover/e2e/cloud"
 )
 
 // maxSearched is the size of the largest file that is searched.
@@ -52,11 +54,9 @@ func newCanary(t *testing.T) *canary {
 	c := &canary{T: t, namespace: "canary-" + fmt.Sprint(time.Now().Unix()%100000), secrets: newSecrets()}
 	require.NoError(t, bed.NewNamespace(t.Context(), c.namespace))
 	t.Cleanup(func() { bed.DropNamespace(context.WithoutCancel(t.Context()), c.namespace) })
-	cloud, err := bed.Cloud()
+	secret, err := localcloud.Ask(t.Context(), bed.CloudDir(), "token", "add", c.namespace)
 	require.NoError(t, err)
-	token, err := cloud.AddToken(t.Context(), c.namespace, false)
-	require.NoError(t, err)
-	c.remember("credential", token.Secret)
+	c.remember("credential", strings.TrimSpace(secret))
 	for _, name := range []string{"bootstrap data", "user data", "refused credential"} {
 		c.remember(name, "marker"+rand.Text())
 	}

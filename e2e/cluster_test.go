@@ -20,13 +20,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/drover-project/drover/e2e/cloud/admin"
+	localcloud "github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/e2e/distribution"
 )
 
 // registryEnv is where a story's servers pull from, and the authority (base64 of PEM) that verifies it.
 func registryEnv(env *testscript.Env) error {
-	endpoints, err := admin.ReadEndpoints(bed.CloudDir())
+	endpoints, err := localcloud.ReadEndpoints(bed.CloudDir())
 	if err != nil {
 		return err
 	}

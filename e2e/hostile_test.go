@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -24,7 +23,7 @@ import (
 // hostileCase is a driver that does harm, and what its NodeDriver says then.
 type hostileCase struct {
 	// content is what is served; by default the hostile plugin in the mode of the case's name.
-	content io.Reader
+	content []byte
 	fault   files.Fault
 	// checksum is written into the NodeDriver in place of the right one.
 	checksum string
@@ -35,8 +34,8 @@ type hostileCase struct {
 func hostileCases() map[string]hostileCase {
 	return map[string]hostileCase{
 		"html":     {fault: files.FaultHTML, reason: "NotADriver", message: "serves a web page"},
-		"webpage":  {content: strings.NewReader("<html><body>Log in</body></html>"), reason: "NotADriver", message: "web page"},
-		"script":   {content: strings.NewReader("#!/bin/sh\nexec sh -i\n"), reason: "NotADriver", message: "a script"},
+		"webpage":  {content: []byte("<html><body>Log in</body></html>"), reason: "NotADriver", message: "web page"},
+		"script":   {content: []byte("#!/bin/sh\nexec sh -i\n"), reason: "NotADriver", message: "a script"},
 		"checksum": {checksum: strings.Repeat("1", 64), reason: "ChecksumMismatch", message: strings.Repeat("1", 64)},
 		"bomb":     {reason: "OutOfMemory", message: "more memory than its container may have"},
 		"hog":      {reason: "OutOfMemory", message: "more memory than its container may have"},
@@ -131,14 +130,17 @@ func (h *hostile) register(name string, c hostileCase) {
 	if c.content == nil {
 		binary, err := os.ReadFile(filepath.Join(bed.BinDir, "docker-machine-driver-hostile"))
 		require.NoError(h, err)
-		c.content = bytes.NewReader(append(binary, "\nhostile-mode:"+name...))
+		c.content = append(binary, "\nhostile-mode:"+name...)
 	}
-	client, err := bed.Cloud()
-	require.NoError(h, err)
+	path := filepath.Join(h.TempDir(), "driver")
+	require.NoError(h, os.WriteFile(path, c.content, 0o600))
 	file := "docker-machine-driver-" + driverOf(name)
-	checksum, err := client.PutFile(h.Context(), file, c.content)
+	printed, err := localcloud.Ask(h.Context(), bed.CloudDir(), "file", "put", file, path)
 	require.NoError(h, err)
-	require.NoError(h, client.SetFileFault(h.Context(), file, c.fault))
+	require.NoError(h, os.Remove(path), "there are many, and they are large")
+	_, checksum, _ := strings.Cut(strings.TrimSpace(printed), " ")
+	_, err = localcloud.Ask(h.Context(), bed.CloudDir(), "file", "fault", file, string(c.fault))
+	require.NoError(h, err)
 	if c.checksum != "" {
 		checksum = c.checksum
 	}

@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
-	"github.com/drover-project/drover/e2e/cloud/admin"
 	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/files"
 	"github.com/drover-project/drover/e2e/cloud/host"
@@ -61,8 +60,8 @@ type Options struct {
 	Bind string
 	// Localkube is a binary that servers find as k3s' installer image in a registry; none if empty (package distribution).
 	Localkube string
-	// Tokens are further API tokens beside the default one.
-	Tokens []account.Token
+	// Tokens are the secrets of further API tokens beside the default one, by name.
+	Tokens map[string]string
 	// Progress is told what is done while the root file system is made; may be nil.
 	Progress io.Writer
 	Log      *slog.Logger
@@ -70,10 +69,11 @@ type Options struct {
 
 // Cloud is a local cloud.
 type Cloud struct {
-	// Parts are what is steered while it runs; the account is there from Start on.
-	admin.Parts
-	// Endpoints is where it listens, from Start on.
-	Endpoints admin.Endpoints
+	Account   *account.Account // from Start on
+	Faults    *fault.Set       // of the API
+	Files     *files.Server    // for download tests
+	Ledger    *ledger.Ledger
+	Endpoints Endpoints // from Start on
 
 	opts      Options
 	lock      *os.File // of the state directory
@@ -106,14 +106,17 @@ func New(opts Options) (*Cloud, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Cloud{
-		Parts: admin.Parts{Faults: &fault.Set{}, Files: files.New(), Ledger: ledger.New()},
-		opts:  opts, servers: map[string]server.Spec{},
-		tokens: account.NewTokens(append(opts.Tokens, account.Token{Name: DefaultToken, Secret: account.NewSecret()})...),
+		Faults: &fault.Set{}, Files: files.New(), Ledger: ledger.New(),
+		opts: opts, servers: map[string]server.Spec{},
+		tokens: account.NewTokens(opts.Tokens),
 		network: &account.Network{
 			Public: netip.MustParsePrefix(publicRange), Private: netip.MustParsePrefix(privateRange), Gateway: netip.MustParseAddr(host.Gateway),
 		},
 	}
-	var err error
+	_, err := c.tokens.Add(DefaultToken)
+	if err != nil {
+		return nil, err
+	}
 	if opts.StateDir != "" {
 		if c.opts.StateDir, c.lock, err = lockState(opts.StateDir); err != nil {
 			return nil, err
@@ -148,7 +151,7 @@ func (c *Cloud) unlock() error {
 	if c.lock == nil {
 		return nil
 	}
-	err := os.Remove(c.path(admin.EndpointsFile))
+	err := os.Remove(c.path(EndpointsFile))
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
@@ -237,7 +240,7 @@ func Clean(ctx context.Context, stateDir string) error {
 		err = host.Release(ctx)
 	}
 	// Only what is ours, lest a wrong path costs someone's files.
-	for _, name := range []string{"ca.pem", admin.EndpointsFile, "lock", ""} {
+	for _, name := range []string{"ca.pem", EndpointsFile, "lock", ""} {
 		if err == nil {
 			if err = os.Remove(filepath.Join(dir, name)); errors.Is(err, os.ErrNotExist) {
 				err = nil
@@ -247,18 +250,12 @@ func Clean(ctx context.Context, stateDir string) error {
 	return errors.Join(err, lock.Close())
 }
 
-// Live returns what exists now; with kinds, only those.
-func (c *Cloud) Live(kinds ...ledger.Kind) []ledger.Record { return c.Ledger.Live(kinds...) }
-
 // Token returns the secret of the default token.
 func (c *Cloud) Token() string { return c.tokens.Secret(DefaultToken) }
 
-// AddToken makes a new API token. A name that is taken is refused: whoever
+// AddToken makes a new API token and returns its secret. A name that is taken is refused: whoever
 // uses that token would be locked out.
-func (c *Cloud) AddToken(name string, readOnly bool) (account.Token, error) {
-	token := account.Token{Name: name, Secret: account.NewSecret(), ReadOnly: readOnly}
-	return token, c.tokens.Add(token)
-}
+func (c *Cloud) AddToken(name string) (string, error) { return c.tokens.Add(name) }
 
 // RevokeToken makes the API answer 401 to the token.
 func (c *Cloud) RevokeToken(name string) error { return c.tokens.Revoke(name) }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -18,7 +19,6 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/drover-project/drover/e2e/cloud"
-	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
 
@@ -140,7 +140,7 @@ func TestFilesAreServedDirectlyAndThroughTheProxy(t *testing.T) {
 // One process at a time has a state directory; what Clean removes is a cloud's and nothing else.
 func TestStateDirectory(t *testing.T) {
 	dir := t.TempDir()
-	c, err := cloud.New(cloud.Options{StateDir: dir, Tokens: []account.Token{{Name: "given", Secret: "dop_v1_given"}}})
+	c, err := cloud.New(cloud.Options{StateDir: dir, Tokens: map[string]string{"given": "dop_v1_given"}})
 	require.NoError(t, err)
 	require.NoError(t, c.Start(t.Context()))
 	_, err = cloud.New(cloud.Options{StateDir: dir})
@@ -148,18 +148,25 @@ func TestStateDirectory(t *testing.T) {
 	require.ErrorIs(t, cloud.Clean(t.Context(), dir), cloud.ErrRunning)
 	_, _, err = c.Client("dop_v1_given").Account.Get(t.Context())
 	require.NoError(t, err)
-	added, err := c.AddToken("second", false)
+	added, err := c.AddToken("second")
 	require.NoError(t, err)
-	_, err = c.AddToken("second", false)
+	_, err = c.AddToken("second")
 	require.EqualError(t, err, `adding token: the name "second" is taken`)
 	require.NoError(t, c.RevokeToken("second"))
-	_, _, err = c.Client(added.Secret).Account.Get(t.Context())
+	_, _, err = c.Client(added).Account.Get(t.Context())
 	require.ErrorContains(t, err, "Unable to authenticate you")
 	require.FileExists(t, filepath.Join(dir, "endpoints.json"))
+	c.Endpoints.AdminSecret = "wrong"
+	content, err := json.Marshal(c.Endpoints)
+	require.NoError(t, err)
+	stranger := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(stranger, "endpoints.json"), content, 0o600))
+	_, err = cloud.Ask(t.Context(), stranger, "ls")
+	require.ErrorContains(t, err, "wrong admin secret")
+	require.NoError(t, os.Remove(filepath.Join(stranger, "endpoints.json")))
 	require.NoError(t, c.Close())
 	require.NoFileExists(t, filepath.Join(dir, "endpoints.json"))
 
-	stranger := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(stranger, "precious"), nil, 0o600))
 	require.ErrorContains(t, cloud.Clean(t.Context(), stranger), "is not the state directory of a local cloud")
 	require.NoError(t, cloud.Clean(t.Context(), filepath.Join(stranger, "none")))

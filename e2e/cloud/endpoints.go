@@ -18,7 +18,6 @@ import (
 	"github.com/digitalocean/godo"
 	"golang.org/x/oauth2"
 
-	"github.com/drover-project/drover/e2e/cloud/admin"
 	"github.com/drover-project/drover/e2e/cloud/proxy"
 	"github.com/drover-project/drover/e2e/cloud/rest"
 	"github.com/drover-project/drover/e2e/distribution"
@@ -75,10 +74,7 @@ func (c *Cloud) listen() error {
 		}
 		registry = "https://" + address
 	}
-	routes := map[string]string{
-		rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress,
-		apiAddress: apiAddress, filesAddress: filesAddress,
-	}
+	routes := map[string]string{rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress, filesAddress: filesAddress}
 	c.proxy = proxy.New(routes, c.opts.Log)
 	proxyAddress, err := c.serve(c.proxy, c.opts.Bind, nil)
 	if err != nil {
@@ -87,12 +83,12 @@ func (c *Cloud) listen() error {
 	var random [24]byte
 	_, _ = rand.Read(random[:]) // never fails
 	secret := hex.EncodeToString(random[:])
-	adminAddress, err := c.serve(admin.NewHandler(c, c.Parts, secret), "127.0.0.1", nil)
+	adminAddress, err := c.serve(c.console(secret), "127.0.0.1", nil)
 	if err != nil {
 		return err
 	}
-	c.Endpoints = admin.Endpoints{
-		API: "https://" + apiAddress, Proxy: "http://" + proxyAddress, Files: "https://" + filesAddress, Registry: registry,
+	c.Endpoints = Endpoints{
+		Proxy: "http://" + proxyAddress, Files: "https://" + filesAddress, Registry: registry,
 		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(), PID: os.Getpid(),
 	}
 	if c.opts.StateDir == "" {
@@ -102,11 +98,11 @@ func (c *Cloud) listen() error {
 	if err != nil {
 		return fmt.Errorf("encoding endpoints: %w", err)
 	}
-	fresh := c.path(admin.EndpointsFile) + ".new"
+	fresh := c.path(EndpointsFile) + ".new"
 	if err := os.WriteFile(fresh, content, 0o600); err != nil {
 		return fmt.Errorf("writing endpoints: %w", err)
 	}
-	return os.Rename(fresh, c.path(admin.EndpointsFile))
+	return os.Rename(fresh, c.path(EndpointsFile))
 }
 
 func (c *Cloud) serve(handler http.Handler, host string, secure *tls.Config) (string, error) {

@@ -19,7 +19,6 @@ import (
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/e2e/cloud"
-	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -63,9 +62,12 @@ func stopCloud() error {
 	return errors.Join(theCloud.Close(), os.RemoveAll(filepath.Dir(theCloud.CAFile())))
 }
 
+// token is an API token of the cloud.
+type token struct{ name, secret string }
+
 // tokenOf is the token of a worker.
-func tokenOf(worker int) account.Token {
-	return account.Token{Name: fmt.Sprintf("worker-%d", worker), Secret: fmt.Sprintf("marker-token-%d", worker)}
+func tokenOf(worker int) token {
+	return token{fmt.Sprintf("worker-%d", worker), fmt.Sprintf("marker-token-%d", worker)}
 }
 
 func startCloud() (err error) {
@@ -73,9 +75,9 @@ func startCloud() (err error) {
 	if err != nil {
 		return err
 	}
-	var tokens []account.Token
+	tokens := map[string]string{}
 	for i := range *workers {
-		tokens = append(tokens, tokenOf(i))
+		tokens[tokenOf(i).name] = tokenOf(i).secret
 	}
 	if theDriver, err = buildHabitual(dir); err != nil {
 		return err

@@ -33,7 +33,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/crdgen"
-	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
@@ -144,9 +143,9 @@ const (
 	bootstrapMarker = "marker-join-token"
 )
 
-func newWorld(t *testing.T, l *lab, token account.Token, in setting) *world {
+func newWorld(t *testing.T, l *lab, token token, in setting) *world {
 	t.Helper()
-	w := &world{T: t, lab: l, setting: in, token: token.Name, secretToken: token.Secret, began: time.Now(), admin: l.client(t, patient(l.http.Transport)), classes: map[string]string{},
+	w := &world{T: t, lab: l, setting: in, token: token.name, secretToken: token.secret, began: time.Now(), admin: l.client(t, patient(l.http.Transport)), classes: map[string]string{},
 		clock: clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)), refusing: &atomic.Int32{}, armed: map[trouble]string{}, struck: map[trouble]bool{}, spared: map[string]bool{}}
 	w.namespace = w.newNamespace()
 	w.managerGate, w.podGate = &gate{next: l.http.Transport, refusing: w.refusing}, &gate{next: l.http.Transport, refusing: w.refusing}
@@ -155,7 +154,7 @@ func newWorld(t *testing.T, l *lab, token account.Token, in setting) *world {
 	}}
 	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	testkit.ExpectApplied(t, w.admin, cluster,
-		w.secret("bootstrap", "value", "#cloud-config\nruncmd: ['echo größe ', '"+bootstrapMarker+"']\n"), w.secret("cred", "accessToken", token.Secret))
+		w.secret("bootstrap", "value", "#cloud-config\nruncmd: ['echo größe ', '"+bootstrapMarker+"']\n"), w.secret("cred", "accessToken", token.secret))
 	w.makeMachine("")
 	w.startManager()
 	return w

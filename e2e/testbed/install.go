@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -104,16 +103,12 @@ const pluginBinary = "docker-machine-driver-" + PluginDriver
 
 // PublishPlugin puts the plugin's binary on the file server under a name and returns its address and checksum.
 func (t *Testbed) PublishPlugin(ctx context.Context, name string) (url, checksum string, err error) {
-	content, err := os.ReadFile(filepath.Join(t.BinDir, pluginBinary))
+	printed, err := cloud.Ask(ctx, t.CloudDir(), "file", "put", name, filepath.Join(t.BinDir, pluginBinary))
 	if err != nil {
-		return "", "", fmt.Errorf("reading the plugin: %w", err)
+		return "", "", fmt.Errorf("publishing the plugin: %w", err)
 	}
-	client, err := t.Cloud()
-	if err != nil {
-		return "", "", err
-	}
-	checksum, err = client.PutFile(ctx, name, bytes.NewReader(content))
-	return "https://" + cloud.FilesHost + "/" + name, checksum, err
+	printed = strings.TrimSpace(printed)
+	return "https://" + cloud.FilesHost + "/" + name, printed[strings.LastIndex(printed, " ")+1:], nil
 }
 
 // driverManifests are the NodeDrivers the examples and stories use. The built-in ones exist; they are switched on.

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/e2e/cloud"
-	"github.com/drover-project/drover/e2e/cloud/admin"
 )
 
 // download fetches through the local cloud's proxy, as a Job does.
@@ -58,11 +57,11 @@ func TestPublishingNeedsACloudThatAnswers(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, os.WriteFile(filepath.Join(b.BinDir, pluginBinary), nil, 0o600))
 	require.NoError(t, os.MkdirAll(b.CloudDir(), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(b.CloudDir(), admin.EndpointsFile), []byte(`{"admin":"http://127.0.0.1:1"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(b.CloudDir(), cloud.EndpointsFile), []byte(`{"admin":"http://127.0.0.1:1"}`), 0o600))
 	_, _, err := b.PublishPlugin(t.Context(), pluginBinary)
-	require.ErrorIs(t, err, admin.ErrNotRunning)
-	require.ErrorIs(t, b.register(t.Context()), admin.ErrNotRunning)
-	require.ErrorIs(t, b.cloudReady(t.Context()), admin.ErrNotRunning, "a crash left its endpoints")
+	require.ErrorIs(t, err, cloud.ErrNotRunning)
+	require.ErrorIs(t, b.register(t.Context()), cloud.ErrNotRunning)
+	require.ErrorIs(t, b.cloudReady(t.Context()), cloud.ErrNotRunning, "a crash left its endpoints")
 }
 
 // unready is a program that fails some times before it does what it is to do.

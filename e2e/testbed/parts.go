@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/drover-project/drover/e2e/cloud/admin"
+	"github.com/drover-project/drover/e2e/cloud"
 )
 
 const (
@@ -108,19 +108,12 @@ func (t *Testbed) startCloud(ctx context.Context) error {
 }
 
 func (t *Testbed) cloudReady(ctx context.Context) error {
-	client, err := admin.Dial(t.CloudDir())
-	if err != nil {
-		return err
-	}
-	_, err = client.Live(ctx)
+	_, err := cloud.Ask(ctx, t.CloudDir(), "ls")
 	return err
 }
 
-// Cloud talks to the local cloud.
-func (t *Testbed) Cloud() (*admin.Client, error) { return admin.Dial(t.CloudDir()) }
-
-func (t *Testbed) endpoints() (admin.Endpoints, error) {
-	endpoints, err := admin.ReadEndpoints(t.CloudDir())
+func (t *Testbed) endpoints() (cloud.Endpoints, error) {
+	endpoints, err := cloud.ReadEndpoints(t.CloudDir())
 	if err != nil {
 		return endpoints, fmt.Errorf("reading where the local cloud listens: %w", err)
 	}

@@ -2,12 +2,15 @@ package vcenter
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
 
-	"github.com/drover-project/drover/e2e/cloud/admin"
+	"github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
 
@@ -63,58 +66,45 @@ func (a *Addresses) Seed(name string) Seed {
 
 // Servers are guests that are real servers of the local cloud, outside of its droplet API.
 type Servers struct {
-	// Cloud runs them.
-	Cloud *admin.Client
+	// CloudDir is the state directory of the cloud that runs them.
+	CloudDir string
 
-	mu    sync.Mutex
-	names map[string]bool
+	running map[string]bool
 }
 
 // Start boots a server with the seed's user data.
 func (s *Servers) Start(ctx context.Context, name string, seed Seed) (netip.Addr, error) {
-	info, err := s.Cloud.StartServer(ctx, server.Request{Name: name, UserData: seed.UserData})
+	printed, err := cloud.Ask(ctx, s.CloudDir, "server", "add", "--user-data="+seed.UserData, "--", name)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.names == nil {
-		s.names = map[string]bool{}
+	var info server.Info
+	if err := json.Unmarshal([]byte(printed), &info); err != nil {
+		return netip.Addr{}, fmt.Errorf("reading what server %s is: %w", name, err)
 	}
-	s.names[name] = true
+	if s.running == nil {
+		s.running = map[string]bool{}
+	}
+	s.running[name] = true
 	return info.Address, nil
 }
 
 // Stop removes a server. One that could not be removed stays known, for the next try.
 func (s *Servers) Stop(ctx context.Context, name string) error {
-	s.mu.Lock()
-	known := s.names[name]
-	s.mu.Unlock()
-	if !known {
+	if !s.running[name] {
 		return nil
 	}
-	if err := s.Cloud.StopServer(ctx, name); err != nil {
-		servers, listErr := s.Cloud.Servers(ctx)
-		if listErr != nil || slices.ContainsFunc(servers, func(info server.Info) bool { return info.Name == name }) {
-			return err
-		}
+	if _, err := cloud.Ask(ctx, s.CloudDir, "server", "rm", "--", name); err != nil {
+		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.names, name)
+	delete(s.running, name)
 	return nil
 }
 
 // Close removes all servers.
 func (s *Servers) Close() error {
-	s.mu.Lock()
-	names := make([]string, 0, len(s.names))
-	for name := range s.names {
-		names = append(names, name)
-	}
-	s.mu.Unlock()
 	var errs []error
-	for _, name := range names {
+	for _, name := range slices.Collect(maps.Keys(s.running)) {
 		errs = append(errs, s.Stop(context.Background(), name))
 	}
 	return errors.Join(errs...)

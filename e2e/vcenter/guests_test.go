@@ -6,18 +6,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/e2e/cloud"
-	"github.com/drover-project/drover/e2e/cloud/admin"
 	"github.com/drover-project/drover/e2e/vcenter"
 )
 
 // startServers starts a local cloud for guests.
 func startServers(t *testing.T) (*cloud.Cloud, *vcenter.Servers) {
 	t.Helper()
-	c, err := cloud.New(cloud.Options{StateDir: t.TempDir()})
+	dir := t.TempDir()
+	c, err := cloud.New(cloud.Options{StateDir: dir})
 	require.NoError(t, err)
 	require.NoError(t, c.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c, &vcenter.Servers{Cloud: &admin.Client{Endpoints: c.Endpoints}}
+	return c, &vcenter.Servers{CloudDir: dir}
 }
 
 func TestServersAreTheLocalClouds(t *testing.T) {

@@ -290,11 +290,12 @@ func TestCreate_takes_a_machine_over_from_Rancher(t *testing.T) {
 func TestCreate_with_credentials_that_changed(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "digitalocean")
-	old, err := theCloud.AddToken("old-"+j.request.Machine.UID, false)
+	old := "old-" + j.request.Machine.UID
+	secret, err := theCloud.AddToken(old)
 	require.NoError(t, err)
-	j.request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"] = old.Secret
+	j.request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"] = secret
 	j.mustCreate()
-	require.NoError(t, theCloud.RevokeToken(old.Name))
+	require.NoError(t, theCloud.RevokeToken(old))
 	code, result := j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitFailed, code)
 	require.Equal(t, rkev1.ClassUnauthorized, result.Class)

@@ -149,11 +149,11 @@ func newJob(t *testing.T, driver string) *job {
 		Namespace: "team", StateSecret: stateName, Tags: jobrunner.Tags(machine), SSHTimeoutSeconds: 1,
 	}}
 	if driver == "digitalocean" {
-		token, err := theCloud.AddToken(uid, false)
+		secret, err := theCloud.AddToken(uid)
 		require.NoError(t, err)
-		j.token = token.Name
+		j.token = uid
 		j.request.Options = map[string]any{"digitalocean-region": "nyc3", "digitalocean-tags": "mine"}
-		j.request.CredentialEnv = map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": token.Secret}
+		j.request.CredentialEnv = map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": secret}
 	}
 	j.client = fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: stateName}})
 	return j
@@ -224,7 +224,7 @@ func (j *job) journal() state.Phase {
 // droplets are those that carry the machine's tag; ever includes those that are gone.
 func (j *job) droplets(ever bool) []ledger.Record {
 	var out []ledger.Record
-	records := theCloud.Live(ledger.KindDroplet)
+	records := theCloud.Ledger.Live(ledger.KindDroplet)
 	if ever {
 		records = theCloud.Ledger.Records()
 	}
@@ -239,7 +239,7 @@ func (j *job) droplets(ever bool) []ledger.Record {
 func (j *job) requireNothingLeft() {
 	j.t.Helper()
 	require.Empty(j.t, j.droplets(false))
-	for _, record := range theCloud.Live(ledger.KindKey) {
+	for _, record := range theCloud.Ledger.Live(ledger.KindKey) {
 		require.NotEqual(j.t, j.request.InstanceName, record.Name, "the SSH key is left at the cloud")
 	}
 }

@@ -69,7 +69,7 @@ func TestRemove_tags_of_a_server_that_is_gone(t *testing.T) {
 				require.Less(t, j.request.Attempt, int32(8), result.Message)
 			}
 			tag := "drover-machine-uid:" + j.request.Machine.UID
-			require.Equal(t, c.left, slices.ContainsFunc(theCloud.Live(ledger.KindTag), func(r ledger.Record) bool { return r.Name == tag }), j.output)
+			require.Equal(t, c.left, slices.ContainsFunc(theCloud.Ledger.Live(ledger.KindTag), func(r ledger.Record) bool { return r.Name == tag }), j.output)
 			theCloud.Faults.Clear()
 		})
 	}

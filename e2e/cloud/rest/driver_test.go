@@ -42,7 +42,7 @@ func impersonate(t *testing.T) (*account.Account, *fault.Set) {
 	require.NoError(t, err)
 	faults := &fault.Set{}
 	s := httptest.NewUnstartedServer(rest.NewHandler(rest.Options{
-		Account: a, Ledger: l, Faults: faults, Tokens: account.NewTokens(account.Token{Name: "secret", Secret: "marker-secret"}),
+		Account: a, Ledger: l, Faults: faults, Tokens: account.NewTokens(map[string]string{"secret": "marker-secret"}),
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}

@@ -27,13 +27,13 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	token, authorized := a.opts.Tokens.Check(strings.TrimSpace(secret))
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	caller := account.Caller{Token: token.Name, RequestID: fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])}
+	caller := account.Caller{Token: token, RequestID: fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])}
 	w.Header().Set("X-Request-Id", caller.RequestID)
 	r = r.WithContext(context.WithValue(r.Context(), callerKey, caller))
 	c := &call{w: w, r: r, caller: caller}
 
 	hits := a.opts.Faults.Apply(fault.Request{
-		Method: r.Method, Path: r.URL.Path, Name: peekName(r), Token: token.Name, RequestID: caller.RequestID,
+		Method: r.Method, Path: r.URL.Path, Name: peekName(r), Token: token, RequestID: caller.RequestID,
 	})
 	// Latencies are spent, and the last hit decides.
 	var effect fault.Effect
@@ -55,8 +55,6 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !authorized:
 			a.fail(inner, defaultError(http.StatusUnauthorized))
-		case token.ReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
-			a.fail(inner, defaultError(http.StatusForbidden))
 		default:
 			a.routes.ServeHTTP(w, r)
 		}

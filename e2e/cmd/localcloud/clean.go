@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/e2e/cloud"
-	"github.com/drover-project/drover/e2e/cloud/admin"
 )
 
 const (
@@ -29,7 +28,7 @@ func clean(ctx context.Context, stateDir string, stop func(pid int) error) error
 		if !errors.Is(err, cloud.ErrRunning) {
 			return err
 		}
-		endpoints, readErr := admin.ReadEndpoints(stateDir)
+		endpoints, readErr := cloud.ReadEndpoints(stateDir)
 		if !stopped && readErr == nil && holds(endpoints.PID, filepath.Join(stateDir, lockFile)) {
 			if err := stop(endpoints.PID); err != nil {
 				return fmt.Errorf("stopping the running cloud: %w", err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-project/drover/e2e/cloud/admin"
+	"github.com/drover-project/drover/e2e/cloud"
 )
 
 // serve starts a cloud as a process of its own and waits until it listens; testscript has put the program on the path.
@@ -20,11 +20,7 @@ func serve(t *testing.T, dir string) *exec.Cmd {
 	process := exec.CommandContext(t.Context(), "localcloud", "serve", "--backend", "instant", "--state-dir", dir)
 	require.NoError(t, process.Start())
 	require.Eventually(t, func() bool {
-		client, err := admin.Dial(dir)
-		if err != nil {
-			return false
-		}
-		_, err = client.Live(t.Context())
+		_, err := cloud.Ask(t.Context(), dir, "ls")
 		return err == nil
 	}, time.Minute, 5*time.Millisecond)
 	return process
@@ -36,7 +32,7 @@ func TestInterruptEndsItInOrder(t *testing.T) {
 		process := serve(t, dir)
 		require.NoError(t, process.Process.Signal(signal))
 		require.NoError(t, process.Wait(), "an end that is asked for is no failure")
-		require.NoFileExists(t, filepath.Join(dir, admin.EndpointsFile))
+		require.NoFileExists(t, filepath.Join(dir, cloud.EndpointsFile))
 	}
 }
 
@@ -48,12 +44,12 @@ func TestCleanAfterACrashSparesWhoeverHasTheIDNow(t *testing.T) {
 	require.Error(t, crashed.Wait())
 	bystander := exec.CommandContext(t.Context(), "sleep", "1000")
 	require.NoError(t, bystander.Start())
-	endpoints, err := admin.ReadEndpoints(dir)
+	endpoints, err := cloud.ReadEndpoints(dir)
 	require.NoError(t, err)
 	endpoints.PID = bystander.Process.Pid
 	content, err := json.Marshal(endpoints)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, admin.EndpointsFile), content, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, cloud.EndpointsFile), content, 0o600))
 	require.NoError(t, exec.CommandContext(t.Context(), "localcloud", "clean", "--state-dir", dir).Run())
 	require.NoError(t, bystander.Process.Kill(), "it lives")
 	require.NoDirExists(t, dir)

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/drover-project/drover/e2e/cloud/admin"
+	"github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/e2e/vcenter"
 )
 
@@ -96,11 +96,10 @@ func newServeCommand(stateDir *string) *cobra.Command {
 			opts.Password = strings.TrimSpace(string(password))
 			opts.Log = slog.New(slog.NewTextHandler(command.ErrOrStderr(), nil))
 			if cloudDir != "" {
-				client, err := admin.Dial(cloudDir)
-				if err != nil {
+				if _, err := cloud.ReadEndpoints(cloudDir); err != nil {
 					return err
 				}
-				opts.Guests = &vcenter.Servers{Cloud: client}
+				opts.Guests = &vcenter.Servers{CloudDir: cloudDir}
 			}
 			simulator, err := vcenter.Start(command.Context(), opts)
 			if err != nil {
