@@ -3,9 +3,8 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"crypto/x509"
+	"crypto/tls"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"net/url"
 	"os"
@@ -24,8 +23,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/e2e/cloud/pki"
 	"github.com/drover-project/drover/e2e/testbed"
+	"github.com/drover-project/drover/endpoint/certificate"
 )
 
 // TestWithKubeadm hands the testbed over to the unmodified managers of Cluster API and of kubeadm's providers, as `clusterctl init` does. They make
@@ -136,25 +135,23 @@ func certify(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	c, err := client.New(config, client.Options{})
 	ts.Check(err)
-	authority, err := pki.Open(ts.MkAbs("."))
+	now := time.Now()
+	bundlePEM, authorityKey, err := certificate.Authority("story", now, now.Add(24*time.Hour))
 	ts.Check(err)
-	for _, certificate := range list(ts, c, "cert-manager.io/v1", "Certificate") {
-		name, _, _ := unstructured.NestedString(certificate.Object, "spec", "secretName")
-		hosts, _, _ := unstructured.NestedStringSlice(certificate.Object, "spec", "dnsNames")
-		serving, err := authority.Serving(hosts...)
-		ts.Check(err)
-		key, err := x509.MarshalPKCS8PrivateKey(serving.PrivateKey)
+	authority, err := tls.X509KeyPair(bundlePEM, authorityKey)
+	ts.Check(err)
+	for _, wanted := range list(ts, c, "cert-manager.io/v1", "Certificate") {
+		name, _, _ := unstructured.NestedString(wanted.Object, "spec", "secretName")
+		hosts, _, _ := unstructured.NestedStringSlice(wanted.Object, "spec", "dnsNames")
+		serving, key, err := certificate.Serving(hosts, &authority, now, authority.Leaf.NotAfter)
 		ts.Check(err)
 		ts.Check(c.Create(context.Background(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: certificate.GetNamespace(), Name: name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: wanted.GetNamespace(), Name: name},
 			Type:       corev1.SecretTypeTLS,
-			Data: map[string][]byte{
-				corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: serving.Certificate[0]}),
-				corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-			},
+			Data:       map[string][]byte{corev1.TLSCertKey: serving, corev1.TLSPrivateKeyKey: key},
 		}))
 	}
-	bundle := base64.StdEncoding.EncodeToString(authority.PEM())
+	bundle := base64.StdEncoding.EncodeToString(bundlePEM)
 	for kind, version := range map[string]string{
 		"CustomResourceDefinition": "apiextensions.k8s.io/v1", "ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
 		"MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",

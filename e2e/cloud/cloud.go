@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
@@ -20,9 +22,8 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/host"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/e2e/cloud/nspawn"
-	"github.com/drover-project/drover/e2e/cloud/pki"
-	"github.com/drover-project/drover/e2e/cloud/proxy"
 	"github.com/drover-project/drover/e2e/cloud/server"
+	"github.com/drover-project/drover/endpoint/certificate"
 )
 
 // The backends a cloud can have.
@@ -39,6 +40,8 @@ const (
 	// Where servers have their addresses. The other half of 198.18.0.0/16 is for the pods and services of clusters on them (localkube/config).
 	publicRange  = "198.18.0.0/18"
 	privateRange = "198.18.64.0/18"
+	// authorityLife is longer than any local cloud's.
+	authorityLife = 10 * 365 * 24 * time.Hour
 	// droverTag is what the names of Drover's tags begin with.
 	droverTag = "drover-"
 )
@@ -55,9 +58,6 @@ type Options struct {
 	StateDir string
 	// RootFSDir caches the servers' root file system; needed for nspawn.
 	RootFSDir string
-	// Bind is the address the API, proxy and file server listen on: by default
-	// the bridge's with nspawn, else loopback. The bridge is made when it is its address.
-	Bind string
 	// Localkube is a binary that servers find as k3s' installer image in a registry; none if empty (package distribution).
 	Localkube string
 	// Tokens are the secrets of further API tokens beside the default one, by name.
@@ -76,15 +76,18 @@ type Cloud struct {
 	Endpoints Endpoints // from Start on
 
 	opts      Options
-	lock      *os.File // of the state directory
-	authority *pki.Authority
+	bind      string          // where the API, proxy and file server listen: on the bridge with nspawn, else on loopback
+	lock      *os.File        // of the state directory
+	authority tls.Certificate // signs what all of them show; its key is kept nowhere
 	tokens    *account.Tokens
 	network   *account.Network
 	backend   server.Backend
 	real      *nspawn.Backend // the backend, when servers are real
 	host      *host.Host      // when the bridge is used
-	proxy     *proxy.Proxy
 	listening []*http.Server
+
+	proxy      *tunnels
+	endTunnels context.CancelFunc
 
 	mu      sync.Mutex
 	servers map[string]server.Spec // those that a test started, not a client of the API
@@ -96,18 +99,16 @@ func New(opts Options) (*Cloud, error) {
 	if opts.Backend == BackendNspawn && (opts.StateDir == "" || opts.RootFSDir == "") {
 		return nil, errors.New("checking cloud options: the nspawn backend needs a state and a root file system directory")
 	}
-	if opts.Bind == "" {
-		opts.Bind = "127.0.0.1"
-		if opts.Backend == BackendNspawn {
-			opts.Bind = host.Gateway
-		}
+	bind := "127.0.0.1"
+	if opts.Backend == BackendNspawn {
+		bind = host.Gateway
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Cloud{
 		Faults: &fault.Set{}, Files: files.New(), Ledger: ledger.New(),
-		opts: opts, servers: map[string]server.Spec{},
+		opts: opts, bind: bind, servers: map[string]server.Spec{},
 		tokens: account.NewTokens(opts.Tokens),
 		network: &account.Network{
 			Public: netip.MustParsePrefix(publicRange), Private: netip.MustParsePrefix(privateRange), Gateway: netip.MustParseAddr(host.Gateway),
@@ -122,10 +123,26 @@ func New(opts Options) (*Cloud, error) {
 			return nil, err
 		}
 	}
-	if c.authority, err = pki.Open(c.opts.StateDir); err != nil {
+	if err := c.makeAuthority(); err != nil {
 		return nil, errors.Join(err, c.unlock())
 	}
 	return c, nil
+}
+
+// makeAuthority makes a certificate authority, for everybody to trust who can read its file.
+func (c *Cloud) makeAuthority() error {
+	now := time.Now()
+	bundle, key, err := certificate.Authority("drover local cloud CA", now, now.Add(authorityLife))
+	if err != nil {
+		return err
+	}
+	if c.authority, err = tls.X509KeyPair(bundle, key); err != nil {
+		return fmt.Errorf("reading the authority: %w", err)
+	}
+	if c.opts.StateDir == "" {
+		return nil
+	}
+	return os.WriteFile(c.CAFile(), bundle, 0o644) //nolint:gosec // everybody may read what everybody shall trust
 }
 
 // lockState makes and locks a state directory, and returns its absolute path.
@@ -165,14 +182,12 @@ func (c *Cloud) path(name string) string { return filepath.Join(c.opts.StateDir,
 // Start removes what an earlier process left running, and listens.
 func (c *Cloud) Start(ctx context.Context) error {
 	// The bridge must be there before anything listens on it.
-	if c.opts.Backend == BackendNspawn || c.opts.Bind == host.Gateway {
+	c.backend = server.NewInstant()
+	if c.opts.Backend == BackendNspawn {
 		var err error
 		if c.host, err = host.Open(ctx); err != nil {
 			return err
 		}
-	}
-	c.backend = server.NewInstant()
-	if c.opts.Backend == BackendNspawn {
 		image, err := nspawn.BuildImage(ctx, nspawn.ImageOptions{Dir: c.opts.RootFSDir, Progress: c.opts.Progress})
 		if err != nil {
 			return err
@@ -199,10 +214,6 @@ func (c *Cloud) Close() error {
 	errs := []error{c.stopListening()}
 	if c.Account != nil {
 		c.Account.Close()
-		errs = append(errs, c.Account.DestroyAll(ctx, "cloud closed"))
-		for _, own := range c.Servers() {
-			errs = append(errs, c.StopServer(ctx, own.Name))
-		}
 	}
 	if c.real != nil {
 		errs = append(errs, c.real.DestroyAll(ctx))
@@ -260,10 +271,7 @@ func (c *Cloud) AddToken(name string) (string, error) { return c.tokens.Add(name
 // RevokeToken makes the API answer 401 to the token.
 func (c *Cloud) RevokeToken(name string) error { return c.tokens.Revoke(name) }
 
-// CAPEM returns the certificate of the authority that signed all endpoints.
-func (c *Cloud) CAPEM() []byte { return c.authority.PEM() }
-
-// CAFile returns the path of that certificate, or nothing without a state directory.
+// CAFile returns the path of the certificate of the authority that signed all endpoints, or nothing without a state directory.
 func (c *Cloud) CAFile() string {
 	if c.opts.StateDir == "" {
 		return ""
@@ -280,7 +288,7 @@ func (c *Cloud) Leftovers() []string {
 			continue
 		}
 		left = append(left, fmt.Sprintf("%s %s (%s), created %s by request %s",
-			record.Kind, record.ID, record.Name, record.Created.Format("15:04:05.000"), record.RequestID))
+			record.Kind, record.ID, record.Name, record.Time.Format("15:04:05.000"), record.RequestID))
 	}
 	if c.real != nil {
 		left = append(left, c.real.Leftovers()...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,18 +19,10 @@ import (
 	"github.com/digitalocean/godo"
 	"golang.org/x/oauth2"
 
-	"github.com/drover-project/drover/e2e/cloud/proxy"
 	"github.com/drover-project/drover/e2e/cloud/rest"
 	"github.com/drover-project/drover/e2e/distribution"
+	"github.com/drover-project/drover/endpoint/certificate"
 )
-
-// RefusedDestinations returns what clients asked the proxy for in vain.
-func (c *Cloud) RefusedDestinations() []string {
-	if c.proxy == nil {
-		return nil
-	}
-	return c.proxy.Refused()
-}
 
 // Environment returns the variables that lead an unmodified driver to the cloud.
 func (c *Cloud) Environment() []string {
@@ -40,43 +33,50 @@ func (c *Cloud) Environment() []string {
 // drivers are: to the real API's name, through the proxy.
 func (c *Cloud) Client(secret string) *godo.Client {
 	proxyURL, err := url.Parse(c.Endpoints.Proxy)
+	roots := x509.NewCertPool()
+	roots.AddCert(c.authority.Leaf)
 	transport := &http.Transport{
 		Proxy:           func(*http.Request) (*url.URL, error) { return proxyURL, err },
-		TLSClientConfig: &tls.Config{RootCAs: c.authority.Pool(), MinVersion: tls.VersionTLS12},
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 	}
 	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: secret})
 	return godo.NewClient(&http.Client{Transport: &oauth2.Transport{Source: source, Base: transport}})
 }
 
 func (c *Cloud) listen() error {
-	certificate, err := c.authority.Serving(rest.Host, FilesHost, c.opts.Bind, "127.0.0.1", "localhost")
+	chain, key, err := certificate.Serving([]string{rest.Host, FilesHost, c.bind, "127.0.0.1", "localhost"}, &c.authority, time.Now(), c.authority.Leaf.NotAfter)
 	if err != nil {
 		return err
 	}
+	pair, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return fmt.Errorf("reading the serving certificate: %w", err)
+	}
 	// Without HTTP/2, so that a lost connection is lost for one request only.
-	secure := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	secure := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	handler := rest.NewHandler(rest.Options{
 		Account: c.Account, Tokens: c.tokens, Faults: c.Faults, Ledger: c.Ledger, Log: c.opts.Log,
 	})
-	apiAddress, err := c.serve(handler, c.opts.Bind, secure)
+	apiAddress, err := c.serve(handler, c.bind, secure)
 	if err != nil {
 		return err
 	}
-	filesAddress, err := c.serve(c.Files, c.opts.Bind, secure)
+	filesAddress, err := c.serve(c.Files, c.bind, secure)
 	if err != nil {
 		return err
 	}
 	registry := ""
 	if c.opts.Localkube != "" {
-		address, err := c.serve(distribution.NewRegistry(c.opts.Localkube), c.opts.Bind, secure)
+		address, err := c.serve(distribution.NewRegistry(c.opts.Localkube), c.bind, secure)
 		if err != nil {
 			return err
 		}
 		registry = "https://" + address
 	}
 	routes := map[string]string{rest.Host + ":443": apiAddress, FilesHost + ":443": filesAddress, filesAddress: filesAddress}
-	c.proxy = proxy.New(routes, c.opts.Log)
-	proxyAddress, err := c.serve(c.proxy, c.opts.Bind, nil)
+	c.proxy = &tunnels{routes: routes}
+	c.proxy.running, c.endTunnels = context.WithCancel(context.Background())
+	proxyAddress, err := c.serve(c.proxy, c.bind, nil)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (c *Cloud) serve(handler http.Handler, host string, secure *tls.Config) (st
 }
 
 func (c *Cloud) stopListening() error {
-	if c.proxy != nil {
-		c.proxy.Close()
+	if c.endTunnels != nil {
+		c.endTunnels()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

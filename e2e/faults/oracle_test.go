@@ -41,7 +41,7 @@ func (w *world) neverTwo() error {
 	all := w.droplets()
 	for i, first := range all {
 		for _, second := range all[i+1:] {
-			if first.IsLive() || first.Removed.After(second.Created) {
+			if first.IsLive() || first.Removed.After(second.Time) {
 				return fmt.Errorf("servers %s and %s were there at the same time", first.ID, second.ID)
 			}
 		}
@@ -157,7 +157,7 @@ func (w *world) whenGone() error {
 		}
 		used := record.Kind == ledger.KindTag && slices.ContainsFunc(live, func(other ledger.Record) bool { return slices.Contains(other.Tags, record.Name) })
 		used = used || record.Kind == ledger.KindTag && w.isRefused(record.Name)
-		if record.Token == w.token && !used && record.Created.After(w.began) {
+		if record.Token == w.token && !used && record.Time.After(w.began) {
 			return fmt.Errorf("%s %s (%s) is left at the cloud", record.Kind, record.ID, record.Name)
 		}
 	}

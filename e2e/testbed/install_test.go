@@ -24,7 +24,9 @@ func download(t *testing.T, c *cloud.Cloud, address string) string {
 	proxy, err := url.Parse(c.Endpoints.Proxy)
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM(c.CAPEM()))
+	authority, err := os.ReadFile(c.CAFile())
+	require.NoError(t, err)
+	require.True(t, roots.AppendCertsFromPEM(authority))
 	client := &http.Client{Transport: &http.Transport{
 		Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 	}}

@@ -79,17 +79,7 @@ func (t *Testbed) CloudDir() string { return filepath.Join(t.StateDir, "cloud") 
 
 func (t *Testbed) rootfsDir() string { return filepath.Join(t.CacheDir, "rootfs") }
 
-func (t *Testbed) backend() string {
-	if t.SimulatedServers {
-		return "instant"
-	}
-	return "nspawn"
-}
-
 func (t *Testbed) buildRootfs(ctx context.Context) error {
-	if t.SimulatedServers {
-		return nil
-	}
 	_, err := t.run(ctx, "localcloud", "rootfs", "build", "--rootfs-dir", t.rootfsDir())
 	return err
 }
@@ -99,7 +89,7 @@ func (t *Testbed) startCloud(ctx context.Context) error {
 		return nil
 	}
 	process, err := t.daemon("localcloud.log", "localcloud", "serve", "--state-dir", t.CloudDir(),
-		"--rootfs-dir", t.rootfsDir(), "--backend", t.backend(), "--bind", cloudAddress, "--token", "demo="+DemoToken,
+		"--rootfs-dir", t.rootfsDir(), "--token", "demo="+DemoToken,
 		"--localkube", filepath.Join(t.BinDir, "localkube"))
 	if err != nil {
 		return err

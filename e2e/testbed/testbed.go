@@ -22,8 +22,6 @@ type Options struct {
 	CacheDir string
 	// Out takes progress, one line per step.
 	Out io.Writer
-	// SimulatedServers uses servers that exist only in the local cloud's books; for load.
-	SimulatedServers bool
 }
 
 // Testbed is a running, or not yet running, whole.

@@ -32,8 +32,8 @@ func TestNewMakesPathsAbsolute(t *testing.T) {
 			Options{StateDir: here + "/s", BinDir: here + "/b", CacheDir: here + "/c", Out: io.Discard},
 		},
 		"absolute": {
-			Options{StateDir: "/s", BinDir: "/b", CacheDir: "/c", Out: os.Stderr, SimulatedServers: true},
-			Options{StateDir: "/s", BinDir: "/b", CacheDir: "/c", Out: os.Stderr, SimulatedServers: true},
+			Options{StateDir: "/s", BinDir: "/b", CacheDir: "/c", Out: os.Stderr},
+			Options{StateDir: "/s", BinDir: "/b", CacheDir: "/c", Out: os.Stderr},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,15 +126,6 @@ func TestUpWithoutBinariesSaysHowToGetThem(t *testing.T) {
 	require.ErrorContains(t, b.Up(t.Context()), "making the state directory: ")
 }
 
-func TestSimulatedServersNeedNoImage(t *testing.T) {
-	b := newBench(t)
-	b.SimulatedServers = true
-	require.NoError(t, b.buildRootfs(t.Context()))
-	require.Equal(t, "instant", b.backend())
-	b.SimulatedServers = false
-	require.Equal(t, "nspawn", b.backend())
-}
-
 // daemonScript says its process id, what it is to say, and stays.
 const daemonScript = `echo $$ > pid.new; mv pid.new pid; %s
 exec sleep 1000`
@@ -182,7 +173,7 @@ func TestCloudIsStartedAndAwaited(t *testing.T) {
 	require.NoError(t, b.startCloud(t.Context()))
 	defer b.endDaemon(t)
 	require.Equal(t, "localcloud [serve] [--state-dir] [DIR/.drover/cloud] [--rootfs-dir] [DIR/.drover/cache/rootfs] "+
-		"[--backend] [nspawn] [--bind] [198.18.0.1] [--token] [demo="+DemoToken+"] [--localkube] [DIR/bin/localkube]\n", b.calls(t))
+		"[--token] [demo="+DemoToken+"] [--localkube] [DIR/bin/localkube]\n", b.calls(t))
 	found, err := b.endpoints()
 	require.NoError(t, err)
 	require.Equal(t, endpoints, found)

@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/digitalocean/godo"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
@@ -29,17 +29,15 @@ var hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])
 
 // DropletRequest asks for a droplet.
 type DropletRequest struct {
-	Name              string
-	Region            string
-	Size              string
-	Image             string   // slug
-	Keys              []string // ids or fingerprints
-	Backups           bool
-	IPv6              bool
-	PrivateNetworking bool
-	Monitoring        bool
-	UserData          string
-	Tags              []string
+	Name              string               `json:"name"`
+	Region            string               `json:"region"`
+	Size              string               `json:"size"`
+	Image             string               `json:"image"`    // slug
+	Keys              []intstr.IntOrString `json:"ssh_keys"` // ids or fingerprints
+	IPv6              bool                 `json:"ipv6"`
+	PrivateNetworking bool                 `json:"private_networking"`
+	UserData          string               `json:"user_data"`
+	Tags              []string             `json:"tags"`
 }
 
 // CreateDroplet makes a droplet. It is new in the answer and becomes active on its own, as boot tells.
@@ -51,9 +49,9 @@ func (a *Account) CreateDroplet(caller Caller, request DropletRequest, boot faul
 	defer a.mu.Unlock()
 	var keys []string
 	for _, identifier := range request.Keys {
-		key, err := a.findKey(identifier)
+		key, err := a.findKey(identifier.String())
 		if err != nil {
-			return godo.Droplet{}, Unprocessable(identifier + " are invalid key identifiers for Droplet creation.")
+			return godo.Droplet{}, Unprocessable(identifier.String() + " are invalid key identifiers for Droplet creation.")
 		}
 		if !slices.Contains(keys, key.PublicKey) {
 			keys = append(keys, key.PublicKey)
@@ -115,18 +113,9 @@ func (a *Account) newDroplet(request DropletRequest, keys []string, boot fault.B
 	if request.IPv6 {
 		spec.IPv6 = given.IPv6
 	}
-	features := []string{}
-	for _, feature := range []struct {
-		name   string
-		wanted bool
-	}{{"backups", request.Backups}, {"ipv6", request.IPv6}, {"monitoring", request.Monitoring}, {"private_networking", request.PrivateNetworking}} {
-		if feature.wanted {
-			features = append(features, feature.name)
-		}
-	}
 	d := &droplet{
 		ID: id, Region: request.Region, Size: request.Size, Image: request.Image, Status: statusNew,
-		Created: time.Now().UTC(), Features: features, Tags: uniqueSorted(request.Tags), Spec: spec,
+		Created: time.Now().UTC(), Tags: uniqueSorted(request.Tags), Spec: spec,
 		userData: request.UserData, boot: boot, booted: make(chan struct{}),
 	}
 	a.droplets[id] = d
@@ -213,7 +202,7 @@ type droplet struct {
 	Region, Size, Image string
 	Status              string
 	Created             time.Time
-	Features, Tags      []string
+	Tags                []string
 	Spec                server.Spec
 
 	userData string
@@ -239,7 +228,7 @@ func (a *Account) render(d *droplet) godo.Droplet {
 	return godo.Droplet{
 		ID: d.ID, Name: d.Spec.Hostname, Memory: size.Memory, Vcpus: size.Vcpus, Disk: size.Disk,
 		Region: &region, Image: &godo.Image{Slug: d.Image}, Size: &size, SizeSlug: size.Slug,
-		BackupIDs: []int{}, SnapshotIDs: []int{}, VolumeIDs: []string{}, Features: append([]string{}, d.Features...),
+		BackupIDs: []int{}, SnapshotIDs: []int{}, VolumeIDs: []string{},
 		Locked: status == statusNew, Status: status, Networks: a.networks(d),
 		Created: d.Created.UTC().Format(time.RFC3339), Tags: append([]string{}, d.Tags...),
 		VPCUUID: "c1d6a9b4-7e0b-4b3e-9d2b-1f2e6f6b8a01",
@@ -349,20 +338,6 @@ func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) erro
 	a.opts.Network.Release(d.Spec.Public)
 	a.record(caller, d.entry(ledger.OpRemoved))
 	return nil
-}
-
-// DestroyAll destroys every droplet, as the end of the cloud.
-func (a *Account) DestroyAll(ctx context.Context, cause string) error {
-	a.mu.Lock()
-	doomed := a.selectDroplets("", "")
-	a.mu.Unlock()
-	var errs []error
-	for _, d := range doomed {
-		if err := a.DeleteDroplet(ctx, Caller{Cause: cause}, d.ID); err != nil && !IsNotFound(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // images can be asked for by their slug. Real servers all boot the same root file system, whatever the image is called.

@@ -112,18 +112,8 @@ func (a *Account) Tag(name string) (godo.Tag, error) {
 }
 
 func (a *Account) renderTag(name string) godo.Tag {
-	tagged := a.selectDroplets("", name)
-	resources := &godo.TaggedResources{
-		Count:    len(tagged),
-		Droplets: &godo.TaggedDropletsResources{Count: len(tagged)},
-		Images:   &godo.TaggedImagesResources{}, Volumes: &godo.TaggedVolumesResources{},
-		VolumeSnapshots: &godo.TaggedVolumeSnapshotsResources{}, Databases: &godo.TaggedDatabasesResources{},
-	}
-	if len(tagged) > 0 {
-		resources.LastTaggedURI = "https://api.digitalocean.com/v2/droplets/" + strconv.Itoa(tagged[len(tagged)-1].ID)
-		resources.Droplets.LastTaggedURI = resources.LastTaggedURI
-	}
-	return godo.Tag{Name: name, Resources: resources}
+	tagged := len(a.selectDroplets("", name))
+	return godo.Tag{Name: name, Resources: &godo.TaggedResources{Count: tagged, Droplets: &godo.TaggedDropletsResources{Count: tagged}}}
 }
 
 // CreateTag makes a tag; one that exists is answered as it is.

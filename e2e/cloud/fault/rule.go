@@ -12,124 +12,61 @@ import (
 // Rule says which requests meet which effect.
 type Rule struct {
 	// ID names the rule; Add chooses one when it is empty.
-	ID string `json:"id,omitempty"`
-	// Match is "METHOD PATH"; METHOD may be *, and in PATH * stands for one
-	// segment or a part of one and a last segment ** for any rest.
-	Match string `json:"match"`
+	ID string
+	// Match is "METHOD PATH", in which * stands for one segment of the path or a part of one; or AnyRequest.
+	Match string
 	// Name matches the name of the droplet, key or tag in the request's body, with *.
-	Name string `json:"name,omitempty"`
+	Name string
 	// Token matches the name of the token used.
-	Token string `json:"token,omitempty"`
+	Token string
 	// Skip lets so many matching requests pass first.
-	Skip int `json:"skip,omitempty"`
+	Skip int
 	// Count is how often the effect is applied; 0 means always.
-	Count  int    `json:"count,omitempty"`
-	Effect Effect `json:"effect"`
+	Count  int
+	Effect Effect
 }
 
 // Request is what a rule looks at.
 type Request struct {
-	Method, Path, Name, Token, RequestID string
+	Method    string `json:"method"`
+	Path      string `json:"path"`
+	Name      string `json:"name,omitempty"`
+	Token     string `json:"token,omitempty"`
+	RequestID string `json:"requestID"`
 }
 
 // Hit records one effect applied to one request.
 type Hit struct {
-	Time      time.Time `json:"time"`
-	Rule      string    `json:"rule"`
-	Method    string    `json:"method"`
-	Path      string    `json:"path"`
-	Name      string    `json:"name,omitempty"`
-	Token     string    `json:"token,omitempty"`
-	RequestID string    `json:"requestID"`
-	Effect    Effect    `json:"effect"`
+	Time time.Time `json:"time"`
+	Rule string    `json:"rule"`
+	Request
+	Effect Effect `json:"effect"`
 }
 
-// Validate reports what is wrong with the rule.
-func (r Rule) Validate() error {
-	method, pattern, ok := strings.Cut(r.Match, " ")
-	if !ok || method == "" || !strings.HasPrefix(pattern, "/") {
-		return fmt.Errorf("checking fault: match %q is not of the form \"METHOD /path\"", r.Match)
-	}
-	if method != "*" && method != strings.ToUpper(method) {
-		return fmt.Errorf("checking fault: method %q is not in upper case", method)
-	}
-	if strings.Contains(strings.TrimSuffix(pattern, "/**"), "**") {
-		return fmt.Errorf("checking fault: in %q, ** is not the last segment", pattern)
-	}
-	for _, glob := range []string{pattern, r.Name} {
+// validate refuses a rule that would never be met, or do nothing, or two things.
+func (r Rule) validate() error {
+	for _, glob := range []string{r.Match, r.Name} {
 		if _, err := path.Match(glob, ""); err != nil {
 			return fmt.Errorf("checking fault: pattern %q: %w", glob, err)
 		}
 	}
-	if r.Skip < 0 || r.Count < 0 {
-		return errors.New("checking fault: skip and count cannot be negative")
+	if _, at, ok := strings.Cut(r.Match, " "); !ok || !strings.HasPrefix(at, "/") {
+		return fmt.Errorf("checking fault: match %q is not of the form \"METHOD /path\"", r.Match)
 	}
-	return r.Effect.validate()
-}
-
-func (e Effect) validate() error {
-	if e.Status != 0 && (e.Status < http.StatusBadRequest || http.StatusText(e.Status) == "") {
-		return fmt.Errorf("checking fault: %d is no HTTP status of an error", e.Status)
-	}
-	kinds := 0
-	for _, given := range []bool{e.Status != 0, e.Drop, e.Boot != nil} {
-		if given {
-			kinds++
-		}
-	}
-	if kinds > 1 {
-		return errors.New("checking fault: status, drop and boot exclude each other")
-	}
-	if kinds == 0 && e.Latency == 0 {
+	switch e := r.Effect; {
+	case e == (Effect{}):
 		return errors.New("checking fault: it has no effect")
-	}
-	if err := e.validateDetails(); err != nil {
-		return err
-	}
-	if e.Boot == nil {
-		return nil
-	}
-	if *e.Boot == (Boot{}) {
-		return errors.New("checking fault: boot says nothing that goes wrong")
-	}
-	if e.Boot.Delay < 0 || e.Boot.VanishAfter < 0 {
-		return errors.New("checking fault: times cannot be negative")
-	}
-	return nil
-}
-
-// validateDetails finds details of an effect that is not there.
-func (e Effect) validateDetails() error {
-	if e.After && e.Status == 0 && !e.Drop {
-		return errors.New("checking fault: after needs a status or drop")
-	}
-	if e.Status == 0 && (e.ErrorID != "" || e.Message != "" || e.RetryAfter != 0) {
-		return errors.New("checking fault: errorID, message and retryAfter need a status")
-	}
-	if e.Latency < 0 || e.RetryAfter < 0 {
-		return errors.New("checking fault: times cannot be negative")
+	case e.Boot != nil && e.decides() || e.Drop && e.Status != 0:
+		return errors.New("checking fault: status, drop and boot exclude each other")
 	}
 	return nil
 }
 
 func (r Rule) matches(request Request) bool {
-	method, pattern, _ := strings.Cut(r.Match, " ")
-	if method != "*" && method != request.Method {
+	if r.Token != "" && r.Token != request.Token || r.Name != "" && !globMatch(r.Name, request.Name) {
 		return false
 	}
-	if r.Token != "" && r.Token != request.Token {
-		return false
-	}
-	if r.Name != "" && !globMatch(r.Name, request.Name) {
-		return false
-	}
-	prefix, open := strings.CutSuffix(pattern, "/**")
-	if !open {
-		return globMatch(pattern, request.Path)
-	}
-	depth := strings.Count(prefix, "/")
-	segments := strings.Split(request.Path, "/")
-	return len(segments) > depth && globMatch(prefix, strings.Join(segments[:depth+1], "/"))
+	return r.Match == AnyRequest || globMatch(r.Match, request.Method+" "+request.Path)
 }
 
 func globMatch(pattern, name string) bool {
@@ -155,6 +92,9 @@ type Effect struct {
 	// Boot makes the boot of the droplets created by the request go wrong.
 	Boot *Boot `json:"boot,omitempty"`
 }
+
+// decides reports whether the effect takes the place of the answer.
+func (e Effect) decides() bool { return e.Status != 0 || e.Drop }
 
 // Boot says how a boot goes wrong.
 type Boot struct {

@@ -10,27 +10,20 @@ import (
 // Set is the ordered list of rules in force; at first there are none. It is safe for concurrent use.
 type Set struct {
 	mu     sync.Mutex
-	rules  []*armed
+	rules  []*Status
 	hits   []Hit
 	nextID int
-}
-
-type armed struct {
-	rule    Rule
-	seen    int
-	applied int
 }
 
 // Status is a rule with how often it matched and was applied.
 type Status struct {
 	Rule
-	Seen    int `json:"seen"`
-	Applied int `json:"applied"`
+	Seen, Applied int
 }
 
 // Add appends a rule and returns its id. Earlier rules win over later ones.
 func (s *Set) Add(rule Rule) (string, error) {
-	if err := rule.Validate(); err != nil {
+	if err := rule.validate(); err != nil {
 		return "", err
 	}
 	s.mu.Lock()
@@ -39,10 +32,10 @@ func (s *Set) Add(rule Rule) (string, error) {
 		s.nextID++
 		rule.ID = fmt.Sprintf("fault-%d", s.nextID)
 	}
-	if slices.ContainsFunc(s.rules, func(a *armed) bool { return a.rule.ID == rule.ID }) {
+	if slices.ContainsFunc(s.rules, func(known *Status) bool { return known.ID == rule.ID }) {
 		return "", fmt.Errorf("adding fault: id %q is taken", rule.ID)
 	}
-	s.rules = append(s.rules, &armed{rule: rule})
+	s.rules = append(s.rules, &Status{Rule: rule})
 	return rule.ID, nil
 }
 
@@ -51,7 +44,7 @@ func (s *Set) Remove(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.rules)
-	s.rules = slices.DeleteFunc(s.rules, func(a *armed) bool { return a.rule.ID == id })
+	s.rules = slices.DeleteFunc(s.rules, func(known *Status) bool { return known.ID == id })
 	return len(s.rules) < before
 }
 
@@ -67,8 +60,8 @@ func (s *Set) List() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]Status, 0, len(s.rules))
-	for _, a := range s.rules {
-		list = append(list, Status{Rule: a.rule, Seen: a.seen, Applied: a.applied})
+	for _, known := range s.rules {
+		list = append(list, *known)
 	}
 	return list
 }
@@ -77,7 +70,7 @@ func (s *Set) List() []Status {
 func (s *Set) Hits() []Hit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Hit{}, s.hits...) // [] in JSON when there are none
+	return slices.Clone(s.hits)
 }
 
 // Apply returns the hits for a request: any number of pure latencies and at
@@ -86,20 +79,17 @@ func (s *Set) Apply(request Request) []Hit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []Hit
-	for _, a := range s.rules {
-		if !a.rule.matches(request) {
+	for _, rule := range s.rules {
+		if !rule.matches(request) {
 			continue
 		}
-		a.seen++
-		if a.seen <= a.rule.Skip || a.rule.Count > 0 && a.applied >= a.rule.Count {
+		rule.Seen++
+		if rule.Seen <= rule.Skip || rule.Count > 0 && rule.Applied >= rule.Count {
 			continue
 		}
-		a.applied++
-		found = append(found, Hit{
-			Time: time.Now().UTC(), Rule: a.rule.ID, Method: request.Method, Path: request.Path, Name: request.Name,
-			Token: request.Token, RequestID: request.RequestID, Effect: a.rule.Effect,
-		})
-		if effect := a.rule.Effect; effect.Status != 0 || effect.Drop || effect.Boot != nil {
+		rule.Applied++
+		found = append(found, Hit{Time: time.Now().UTC(), Rule: rule.ID, Request: request, Effect: rule.Effect})
+		if rule.Effect.decides() || rule.Effect.Boot != nil {
 			break
 		}
 	}

@@ -21,12 +21,9 @@ func TestApplyMatches(t *testing.T) {
 	}{
 		"exact":            {fault.Rule{Match: "POST /v2/droplets"}, request("POST", "/v2/droplets"), true},
 		"other method":     {fault.Rule{Match: "POST /v2/droplets"}, request("GET", "/v2/droplets"), false},
-		"any method":       {fault.Rule{Match: "* /v2/droplets"}, request("GET", "/v2/droplets"), true},
 		"one segment":      {fault.Rule{Match: "GET /v2/droplets/*"}, request("GET", "/v2/droplets/7"), true},
 		"not two segments": {fault.Rule{Match: "GET /v2/droplets/*"}, request("GET", "/v2/droplets/7/actions"), false},
-		"any rest":         {fault.Rule{Match: "GET /v2/droplets/**"}, request("GET", "/v2/droplets/7/actions"), true},
 		"everything":       {fault.Rule{Match: fault.AnyRequest}, request("DELETE", "/v2/tags/x"), true},
-		"shorter path":     {fault.Rule{Match: "GET /v2/droplets/**"}, request("GET", "/v2"), false},
 		"name":             {fault.Rule{Match: fault.AnyRequest, Name: "web-*"}, request("GET", "/v2/x"), true},
 		"other name":       {fault.Rule{Match: fault.AnyRequest, Name: "db-*"}, request("GET", "/v2/x"), false},
 		"token":            {fault.Rule{Match: fault.AnyRequest, Token: "default"}, request("GET", "/v2/x"), true},
@@ -81,13 +78,10 @@ func TestApplyKeepsTheOrderOfRules(t *testing.T) {
 
 func TestAddRefusesBadRules(t *testing.T) {
 	for name, rule := range map[string]fault.Rule{
-		"no method":    {Match: "/v2/x", Effect: fault.Quota},
-		"bad pattern":  {Match: "GET /v2/[", Effect: fault.Quota},
-		"no effect":    {Match: fault.AnyRequest},
-		"two effects":  {Match: fault.AnyRequest, Effect: fault.Effect{Status: 500, Drop: true}},
-		"odd status":   {Match: fault.AnyRequest, Effect: fault.Effect{Status: 99}},
-		"negative":     {Match: fault.AnyRequest, Count: -1, Effect: fault.Quota},
-		"negative lag": {Match: fault.AnyRequest, Effect: fault.Effect{Latency: -1}},
+		"no method":   {Match: "/v2/x", Effect: fault.Quota},
+		"bad pattern": {Match: "GET /v2/[", Effect: fault.Quota},
+		"no effect":   {Match: fault.AnyRequest},
+		"two effects": {Match: fault.AnyRequest, Effect: fault.Effect{Status: 500, Drop: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := new(fault.Set).Add(rule)

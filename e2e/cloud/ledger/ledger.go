@@ -30,30 +30,20 @@ const (
 
 // Entry is one line of the ledger.
 type Entry struct {
-	Seq       int       `json:"seq"`
-	Time      time.Time `json:"time"`
-	Op        Op        `json:"op"`
-	Kind      Kind      `json:"kind,omitempty"`
-	ID        string    `json:"id,omitempty"`
-	Name      string    `json:"name,omitempty"`
-	Tags      []string  `json:"tags,omitempty"`
-	Token     string    `json:"token,omitempty"`     // the token's name, never its secret
-	RequestID string    `json:"requestID,omitempty"` // the x-request-id the client was given
-	Cause     string    `json:"cause,omitempty"`     // why, when it was not a plain API request
+	Time      time.Time
+	Op        Op
+	Kind      Kind
+	ID, Name  string
+	Tags      []string
+	Token     string // the token's name, never its secret
+	RequestID string // the x-request-id the client was given
+	Cause     string // why, when it was not a plain API request
 }
 
-// Record is the life of one thing: the sum of its entries.
+// Record is the life of one thing: how it was created, with the tags that it has now.
 type Record struct {
-	Kind      Kind       `json:"kind"`
-	ID        string     `json:"id"`
-	Name      string     `json:"name,omitempty"`
-	Tags      []string   `json:"tags,omitempty"`
-	Token     string     `json:"token,omitempty"`
-	RequestID string     `json:"requestID,omitempty"`
-	Created   time.Time  `json:"created"`
-	Removed   *time.Time `json:"removed,omitempty"`
-	RemovedBy string     `json:"removedBy,omitempty"` // the token that removed it
-	Cause     string     `json:"cause,omitempty"`     // why it was removed, when not by a plain request
+	Entry
+	Removed *time.Time
 }
 
 // IsLive reports whether the thing still exists.
@@ -70,27 +60,24 @@ type Ledger struct {
 // New returns an empty ledger.
 func New() *Ledger { return &Ledger{latest: map[string]*Record{}} }
 
-// Append gives entry its number and time, and keeps it.
+// Append gives entry its time, and keeps it.
 func (l *Ledger) Append(entry Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entry.Seq, entry.Time = len(l.entries)+1, time.Now().UTC()
+	entry.Time = time.Now().UTC()
 	l.entries = append(l.entries, entry)
 	key := string(entry.Kind) + "/" + entry.ID
 	record := l.latest[key]
 	switch {
 	case entry.Op == OpCreated:
-		record = &Record{
-			Kind: entry.Kind, ID: entry.ID, Name: entry.Name, Tags: entry.Tags, Token: entry.Token,
-			RequestID: entry.RequestID, Created: entry.Time,
-		}
+		record = &Record{Entry: entry}
 		l.records = append(l.records, record)
 		l.latest[key] = record
 	case record == nil || entry.Op == OpFault:
 	case entry.Op == OpChanged:
 		record.Tags = entry.Tags
 	case entry.Op == OpRemoved:
-		record.Removed, record.RemovedBy, record.Cause = &entry.Time, entry.Token, entry.Cause
+		record.Removed = &entry.Time
 	}
 }
 
@@ -98,7 +85,7 @@ func (l *Ledger) Append(entry Entry) {
 func (l *Ledger) Entries() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]Entry{}, l.entries...) // [] in JSON when there are none
+	return slices.Clone(l.entries)
 }
 
 // Records returns everything ever made, oldest first; with kinds, only those.

@@ -1,12 +1,15 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/digitalocean/godo"
 
@@ -17,6 +20,21 @@ import (
 
 // Host is the public name of the real API, which clients think they talk to.
 const Host = "api.digitalocean.com"
+
+const (
+	// maxBody bounds a request's body.
+	maxBody = 1 << 20
+	// destroyTimeout bounds the removal of a server, which goes on when the
+	// client has gone.
+	destroyTimeout = time.Minute
+	// answerWithin is how long the answer to a creation may take. As with the
+	// real API, a server is often further than its answer tells by the time it comes,
+	// which spares drivers a round of polling.
+	answerWithin = 250 * time.Millisecond
+
+	defaultPerPage = 20
+	maxPerPage     = 200
+)
 
 // Options configures the API.
 type Options struct {
@@ -38,20 +56,65 @@ func NewHandler(opts Options) http.Handler {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &api{opts: opts, routes: http.NewServeMux()}
-	for _, routes := range []map[string]handler{a.resources(), a.droplets(), {
-		"/": func(*call) error { return account.NotFound() },
-	}} {
-		for pattern, handle := range routes {
-			a.routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-				caller, _ := r.Context().Value(callerKey).(account.Caller)
-				c := &call{w: w, r: r, caller: caller}
-				if err := handle(c); err != nil {
-					a.fail(c, err)
-				}
-			})
-		}
+	for pattern, handle := range a.handlers() {
+		a.routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			caller, _ := r.Context().Value(callerKey{}).(caller)
+			c := &call{w: w, r: r, caller: caller}
+			if err := handle(c); err != nil {
+				a.fail(c, err)
+			}
+		})
 	}
 	return http.HandlerFunc(a.serve)
+}
+
+// handlers are what is known of the API: droplets, and the account with its regions, SSH keys and tags.
+func (a *api) handlers() map[string]handler {
+	acc := a.opts.Account
+	return map[string]handler{
+		"/":               func(*call) error { return account.NotFound() },
+		"GET /v2/regions": list("regions", func(*call) []godo.Region { return account.Regions() }),
+		"GET /v2/account": one("account", func(*call) (godo.Account, error) { return account.Info, nil }),
+
+		"GET /v2/account/keys": list("ssh_keys", func(*call) []godo.Key { return acc.Keys() }),
+		"POST /v2/account/keys": post("ssh_key", func(c *call, request godo.KeyCreateRequest) (godo.Key, error) {
+			return acc.CreateKey(c.caller.Caller, request)
+		}),
+		"GET /v2/account/keys/{id}":    one("ssh_key", func(c *call) (godo.Key, error) { return acc.Key(c.r.PathValue("id")) }),
+		"DELETE /v2/account/keys/{id}": remove(func(c *call) error { return acc.DeleteKey(c.caller.Caller, c.r.PathValue("id")) }),
+
+		"POST /v2/tags": post("tag", func(c *call, request godo.TagCreateRequest) (godo.Tag, error) {
+			return acc.CreateTag(c.caller.Caller, request.Name)
+		}),
+		"GET /v2/tags/{name}":    one("tag", func(c *call) (godo.Tag, error) { return acc.Tag(c.r.PathValue("name")) }),
+		"DELETE /v2/tags/{name}": remove(func(c *call) error { return acc.DeleteTag(c.caller.Caller, c.r.PathValue("name")) }),
+
+		"GET /v2/droplets": list("droplets", func(c *call) []godo.Droplet {
+			query := c.r.URL.Query()
+			if query.Get("type") == "gpus" {
+				return nil
+			}
+			return acc.Droplets(query.Get("name"), query.Get("tag_name"))
+		}),
+		"POST /v2/droplets": func(c *call) error {
+			var request account.DropletRequest
+			if err := c.decode(&request); err != nil {
+				return err
+			}
+			made, err := acc.CreateDroplet(c.caller.Caller, request, c.caller.boot)
+			if err != nil {
+				return err
+			}
+			acc.AwaitBoot(c.r.Context(), made.ID, answerWithin)
+			return c.answer(http.StatusAccepted, map[string]any{"droplet": made, "links": godo.Links{}})
+		},
+		"GET /v2/droplets/{id}": one("droplet", func(c *call) (godo.Droplet, error) { return acc.Droplet(c.number()) }),
+		"DELETE /v2/droplets/{id}": remove(func(c *call) error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), destroyTimeout)
+			defer cancel()
+			return acc.DeleteDroplet(ctx, c.caller.Caller, c.number())
+		}),
+	}
 }
 
 // handler answers one request; its error becomes the API's error body.
@@ -68,16 +131,40 @@ func one[T any](name string, find func(c *call) (T, error)) handler {
 	}
 }
 
-// list answers with the asked-for page of what find gives, under its name in the API.
-func list[T any](name string, find func(c *call) ([]T, error)) handler {
+// list answers with the asked-for page of what find gives, under its name in the API, and links to the other pages.
+func list[T any](name string, find func(c *call) []T) handler {
 	return func(c *call) error {
-		all, err := find(c)
-		if err != nil {
-			return err
+		all, query := find(c), c.r.URL.Query()
+		perPage := positive(query.Get("per_page"), defaultPerPage, maxPerPage)
+		last := max(1, (len(all)+perPage-1)/perPage)
+		number := positive(query.Get("page"), 1, 1<<20)
+		from := min(len(all), (number-1)*perPage)
+		link := func(to int) string {
+			query.Set("page", strconv.Itoa(to))
+			return (&url.URL{Scheme: "https", Host: Host, Path: c.r.URL.Path, RawQuery: query.Encode()}).String()
 		}
-		cut, links := page(c, all)
-		return c.answer(http.StatusOK, map[string]any{name: cut, "links": links, "meta": godo.Meta{Total: len(all)}})
+		links := &godo.Links{}
+		if last > 1 || number > 1 {
+			links.Pages = &godo.Pages{}
+		}
+		if number > 1 {
+			links.Pages.First, links.Pages.Prev = link(1), link(min(number-1, last))
+		}
+		if number < last {
+			links.Pages.Next, links.Pages.Last = link(number+1), link(last)
+		}
+		page := append([]T{}, all[from:min(len(all), from+perPage)]...) // without any the API says [], not null
+		return c.answer(http.StatusOK, map[string]any{name: page, "links": links, "meta": godo.Meta{Total: len(all)}})
 	}
+}
+
+// positive parses text, falling back for anything that is not a number from 1 on.
+func positive(text string, fallback, limit int) int {
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		return fallback
+	}
+	return min(number, limit)
 }
 
 // post answers with what act makes of the request's body, under its name in the API.
@@ -106,23 +193,20 @@ func remove(act func(c *call) error) handler {
 	}
 }
 
-// maxBody bounds a request's body.
-const maxBody = 1 << 20
-
 // call is one request with its answer.
 type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
-	caller account.Caller
+	caller caller
 }
 
-// contextKey marks what the outer layer hands to the handlers.
-type contextKey int
+// caller is who calls, and what shall go wrong with the servers that he makes. It is in the context of his request.
+type caller struct {
+	account.Caller
+	boot fault.Boot
+}
 
-const (
-	callerKey contextKey = iota
-	bootKey
-)
+type callerKey struct{}
 
 // answer writes value as JSON with the status.
 func (c *call) answer(status int, value any) error {
@@ -148,13 +232,10 @@ func (c *call) decode(into any) error {
 	return nil
 }
 
-// number returns a path value that must be an id.
-func (c *call) number(name string) (int, error) {
-	id, err := strconv.Atoi(c.r.PathValue(name))
-	if err != nil {
-		return 0, account.NotFound()
-	}
-	return id, nil
+// number returns the id in the path; of what is none, one that nothing has.
+func (c *call) number() int {
+	id, _ := strconv.Atoi(c.r.PathValue("id"))
+	return id
 }
 
 // fail answers with the error.
@@ -162,14 +243,7 @@ func (a *api) fail(c *call, err error) {
 	var apiErr *account.Error
 	if !errors.As(err, &apiErr) {
 		a.opts.Log.Error("serving request", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
-		apiErr = &account.Error{Status: http.StatusInternalServerError, ID: "server_error", Message: "Server Error"}
+		apiErr = defaultError(http.StatusInternalServerError)
 	}
-	_ = c.answer(apiErr.Status, errorBody{ID: apiErr.ID, Message: apiErr.Message, RequestID: c.caller.RequestID})
-}
-
-// errorBody is how the API tells an error.
-type errorBody struct {
-	ID        string `json:"id"`
-	Message   string `json:"message"`
-	RequestID string `json:"request_id,omitempty"`
+	_ = c.answer(apiErr.Status, map[string]string{"id": apiErr.ID, "message": apiErr.Message, "request_id": c.caller.RequestID})
 }

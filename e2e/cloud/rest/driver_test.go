@@ -3,6 +3,7 @@ package rest_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"log"
 	"maps"
@@ -23,7 +24,6 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
-	"github.com/drover-project/drover/e2e/cloud/pki"
 	"github.com/drover-project/drover/e2e/cloud/rest"
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
@@ -36,19 +36,16 @@ func impersonate(t *testing.T) (*account.Account, *fault.Set) {
 	a := account.New(t.Context(), account.Options{Backend: server.NewInstant(), Ledger: l, Network: &account.Network{
 		Public: netip.MustParsePrefix("198.18.0.0/17"), Private: netip.MustParsePrefix("198.18.128.0/17"), Gateway: netip.MustParseAddr("198.18.0.1"),
 	}})
-	authority, err := pki.Open("")
-	require.NoError(t, err)
-	certificate, err := authority.Serving(rest.Host)
-	require.NoError(t, err)
 	faults := &fault.Set{}
 	s := httptest.NewUnstartedServer(rest.NewHandler(rest.Options{
 		Account: a, Ledger: l, Faults: faults, Tokens: account.NewTokens(map[string]string{"secret": "marker-secret"}),
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	s.StartTLS()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy, transport.TLSClientConfig = nil, &tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS12}
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	transport.Proxy, transport.TLSClientConfig = nil, &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, s.Listener.Addr().String())
 	}
@@ -94,7 +91,6 @@ func TestTheUnmodifiedDriverMakesAndRemovesAServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "web-1", made.Name)
 	require.Equal(t, []string{"blue", "green"}, made.Tags)
-	require.Equal(t, []string{"backups", "ipv6", "monitoring", "private_networking"}, made.Features)
 	require.Equal(t, "198.18.1.1", d.IPAddress)
 	require.Equal(t, "198.18.129.1", d.PrivateIPAddress)
 	require.Equal(t, "2001:db8:d00d::101", d.IPv6Address)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
 	"github.com/drover-project/drover/e2e/cloud/fault"
@@ -25,16 +26,10 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 		secret = ""
 	}
 	token, authorized := a.opts.Tokens.Check(strings.TrimSpace(secret))
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	caller := account.Caller{Token: token, RequestID: fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])}
-	w.Header().Set("X-Request-Id", caller.RequestID)
-	r = r.WithContext(context.WithValue(r.Context(), callerKey, caller))
-	c := &call{w: w, r: r, caller: caller}
+	c := &call{w: w, r: r, caller: caller{Caller: account.Caller{Token: token, RequestID: string(uuid.NewUUID())}}}
+	w.Header().Set("X-Request-Id", c.caller.RequestID)
 
-	hits := a.opts.Faults.Apply(fault.Request{
-		Method: r.Method, Path: r.URL.Path, Name: peekName(r), Token: token, RequestID: caller.RequestID,
-	})
+	hits := a.opts.Faults.Apply(fault.Request{Method: r.Method, Path: r.URL.Path, Name: peekName(r), Token: token, RequestID: c.caller.RequestID})
 	// Latencies are spent, and the last hit decides.
 	var effect fault.Effect
 	for _, hit := range hits {
@@ -48,18 +43,15 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 		effect = hit.Effect
 	}
 	if effect.Boot != nil {
-		r = r.WithContext(context.WithValue(r.Context(), bootKey, effect.Boot))
+		c.caller.boot = *effect.Boot
 	}
-	handle := func(w http.ResponseWriter) {
-		inner := &call{w: w, r: r, caller: caller}
-		switch {
-		case !authorized:
-			a.fail(inner, defaultError(http.StatusUnauthorized))
-		default:
-			a.routes.ServeHTTP(w, r)
+	a.finish(c, effect, func(w http.ResponseWriter) {
+		if !authorized {
+			a.fail(&call{w: w, r: r, caller: c.caller}, defaultError(http.StatusUnauthorized))
+			return
 		}
-	}
-	a.finish(c, effect, handle)
+		a.routes.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c.caller)))
+	})
 }
 
 // finish runs the handler and answers, in the order the effect asks for.
@@ -85,31 +77,27 @@ func (a *api) finish(c *call, effect fault.Effect, handle func(http.ResponseWrit
 	a.fail(c, err)
 }
 
-// defaultError is what the real API says with a status.
+// saidWith is what the real API says with a status, where it is not the status's own text.
+var saidWith = map[int][2]string{
+	http.StatusUnauthorized:        {"Unauthorized", "Unable to authenticate you"},
+	http.StatusForbidden:           {"Forbidden", "You are not authorized to perform this operation"},
+	http.StatusNotFound:            {account.NotFound().ID, account.NotFound().Message},
+	http.StatusTooManyRequests:     {"too_many_requests", "API Rate limit exceeded."},
+	http.StatusUnprocessableEntity: {"unprocessable_entity", "The request could not be processed."},
+	http.StatusInternalServerError: {"server_error", "Server Error"},
+}
+
 func defaultError(status int) *account.Error {
-	switch status {
-	case http.StatusUnauthorized:
-		return &account.Error{Status: status, ID: "Unauthorized", Message: "Unable to authenticate you"}
-	case http.StatusForbidden:
-		return &account.Error{Status: status, ID: "Forbidden", Message: "You are not authorized to perform this operation"}
-	case http.StatusNotFound:
-		return account.NotFound()
-	case http.StatusTooManyRequests:
-		return &account.Error{Status: status, ID: "too_many_requests", Message: "API Rate limit exceeded."}
-	case http.StatusUnprocessableEntity:
-		return account.Unprocessable("The request could not be processed.")
-	case http.StatusServiceUnavailable:
-		return &account.Error{Status: status, ID: "service_unavailable", Message: "Service Unavailable"}
-	case http.StatusInternalServerError:
-		return &account.Error{Status: status, ID: "server_error", Message: "Server Error"}
+	if said, known := saidWith[status]; known {
+		return &account.Error{Status: status, ID: said[0], Message: said[1]}
 	}
-	id := strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "_")
-	return &account.Error{Status: status, ID: id, Message: http.StatusText(status)}
+	text := http.StatusText(status)
+	return &account.Error{Status: status, ID: strings.ReplaceAll(strings.ToLower(text), " ", "_"), Message: text}
 }
 
 // peekName returns the name in the body of a request, leaving the body unread.
 func peekName(r *http.Request) string {
-	if r.Method != http.MethodPost && r.Method != http.MethodPut || r.Body == nil {
+	if r.Method != http.MethodPost || r.Body == nil {
 		return ""
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))

@@ -88,7 +88,6 @@ func serveCommand() *cobra.Command {
 	set := command.Flags()
 	set.StringVar(&opts.Backend, "backend", cloud.BackendNspawn, "what droplets are: nspawn (real servers) or instant (simulated)")
 	set.StringVar(&opts.RootFSDir, "rootfs-dir", ".drover/rootfs", "directory that caches the servers' root file system")
-	set.StringVar(&opts.Bind, "bind", "", "address to listen on (default: the bridge's with nspawn, else loopback)")
 	set.StringVar(&opts.Localkube, "localkube", "", "binary that servers find as the installer image of k3s in a registry (default: no registry)")
 	set.StringToStringVar(&opts.Tokens, "token", nil, "a further API token, NAME=SECRET, for all who may list processes to see; may be repeated")
 	return command

@@ -33,7 +33,6 @@ func command() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.StateDir, "state-dir", ".drover", "where everything that runs keeps its files")
 	root.PersistentFlags().StringVar(&o.BinDir, "bin-dir", "bin", "where the built binaries are")
 	root.PersistentFlags().StringVar(&o.CacheDir, "cache-dir", "", "what survives down (default STATE-DIR/cache)")
-	root.PersistentFlags().BoolVar(&o.SimulatedServers, "simulated-servers", false, "servers exist only in the local cloud's books")
 	run := func(use, short string, do func(*testbed.Testbed, context.Context) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out = cmd.ErrOrStderr()

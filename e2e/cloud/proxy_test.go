@@ -1,7 +1,8 @@
-package proxy_test
+package cloud
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -11,16 +12,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/drover-project/drover/e2e/cloud/proxy"
 )
 
 // serveProxy runs a proxy with the routes for the length of the test.
-func serveProxy(t *testing.T, routes map[string]string) (*proxy.Proxy, *url.URL) {
+func serveProxy(t *testing.T, routes map[string]string) (*Cloud, *url.URL) {
 	t.Helper()
-	p := proxy.New(routes, nil)
-	s := httptest.NewServer(p)
-	t.Cleanup(func() { p.Close(); s.Close() })
+	running, end := context.WithCancel(t.Context())
+	p := &Cloud{proxy: &tunnels{routes: routes, running: running}, endTunnels: end}
+	s := httptest.NewServer(p.proxy)
+	t.Cleanup(func() { end(); s.Close() })
 	address, err := url.Parse(s.URL)
 	require.NoError(t, err)
 	return p, address
@@ -88,7 +88,7 @@ func TestAnUnmodifiedClientReachesItsRouteOverTLS(t *testing.T) {
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, "example.com got "+body, string(got))
 	client.CloseIdleConnections()
-	require.Empty(t, p.Refused())
+	require.Empty(t, p.RefusedDestinations())
 }
 
 func TestEverythingElseIsRefused(t *testing.T) {
@@ -117,7 +117,7 @@ func TestEverythingElseIsRefused(t *testing.T) {
 			require.NoError(t, response.Body.Close())
 			require.Equal(t, http.StatusForbidden, response.StatusCode)
 			require.Equal(t, "local cloud proxy: "+test.says+" is refused; only CONNECT to a.test:443, b.test:80 is allowed\n", string(body))
-			require.Equal(t, []string{test.host}, p.Refused())
+			require.Equal(t, []string{test.host}, p.RefusedDestinations())
 		})
 	}
 }
@@ -132,7 +132,7 @@ func TestARouteThatIsDownIsABadGateway(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusBadGateway, response.StatusCode)
 	require.NoError(t, response.Body.Close())
-	require.Empty(t, p.Refused())
+	require.Empty(t, p.RefusedDestinations())
 }
 
 func TestAnEndOnEitherSideEndsTheTunnel(t *testing.T) {
@@ -170,7 +170,7 @@ func TestCloseEndsOpenTunnelsAndAllowsNoMore(t *testing.T) {
 	p, address := serveProxy(t, map[string]string{"a.test:443": echo(t)})
 	_, first := connect(t, address, "a.test:443")
 	_, second := connect(t, address, "a.test:443")
-	p.Close()
+	p.endTunnels()
 	for _, reader := range []*bufio.Reader{first, second} {
 		_, err := reader.ReadByte()
 		require.Error(t, err)
@@ -178,5 +178,5 @@ func TestCloseEndsOpenTunnelsAndAllowsNoMore(t *testing.T) {
 	_, late := connect(t, address, "a.test:443")
 	_, err := late.ReadByte()
 	require.Error(t, err)
-	p.Close()
+	p.endTunnels()
 }
