@@ -89,12 +89,6 @@ func run(build func() *cobra.Command) error {
 	klog.SetLogger(logr.Discard()) // our own steps are the log of these verbs
 	root := build()
 	root.SetOut(os.Stdout)
-	// kubeadm's code tells on standard output what it makes.
-	silence, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	os.Stdout = silence
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return root.ExecuteContext(ctx)

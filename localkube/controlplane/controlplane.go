@@ -42,6 +42,13 @@ const (
 	ServiceCIDR = "198.19.128.0/17"
 )
 
+// ServiceAddress is the first address of a range of services, which is the API server's.
+func ServiceAddress(services *net.IPNet) string {
+	first := slices.Clone(services.IP.To4())
+	first[3]++
+	return first.String()
+}
+
 // Plane is one control plane.
 type Plane struct {
 	Dir   datadir.Dir
@@ -53,8 +60,7 @@ type Plane struct {
 	Bind, Advertise net.IP
 	// Pods and Services are the cluster's ranges.
 	Pods, Services string
-	// Files are what IssueIdentities makes, or what somebody else has made.
-	Files identity.Files
+	Files          identity.Files
 	// Arguments are name=value by component; they take the place of ours of the same name.
 	Arguments map[string][]string
 	// Disabled are components that are not run.
@@ -182,14 +188,14 @@ func (p *Plane) apiServer() process.Spec {
 		"allow-privileged=true",
 		"service-cluster-ip-range=" + p.Services,
 		"service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"service-account-key-file=" + f.ServiceAccountPublic,
+		"service-account-key-file=" + f.ServiceAccountKey,
 		"service-account-signing-key-file=" + f.ServiceAccountKey,
 		"kubelet-client-certificate=" + f.Kubelet.Certificate,
 		"kubelet-client-key=" + f.Kubelet.Key,
-		"kubelet-certificate-authority=" + f.KubeletCA,
+		"kubelet-certificate-authority=" + f.ServerCA,
 		"kubelet-preferred-address-types=InternalIP",
 		"requestheader-client-ca-file=" + f.ProxyCA,
-		"requestheader-allowed-names=" + f.ProxyName,
+		"requestheader-allowed-names=" + identity.ProxyName,
 		"requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"requestheader-group-headers=X-Remote-Group",
 		"requestheader-username-headers=X-Remote-User",

@@ -57,14 +57,6 @@ func (d Dir) Write(content []byte, elem ...string) error {
 // Kubeconfig is where the administrator's kubeconfig is kept.
 func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
 
-// ComponentKubeconfig is where the kubeconfig of a component is kept.
-func (d Dir) ComponentKubeconfig(component string) string {
-	return d.Path("kubeconfigs", component+".kubeconfig")
-}
-
-// CA is the certificate of the cluster's authority.
-func (d Dir) CA() string { return d.Path("pki", "ca.crt") }
-
 // Log is the log file of a component.
 func (d Dir) Log(component string) string { return d.Path("logs", component+".log") }
 

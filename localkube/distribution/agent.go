@@ -12,16 +12,12 @@ func (m *machine) startAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own, err := identity.NewNode(m.DataDir, m.NodeName, m.address.String())
-	if err != nil {
-		return err
-	}
 	m.say("joining %s", m.Server)
-	answer, err := join.Ask(ctx, m.Server, token, own.Request)
+	answer, err := join.Ask(ctx, m.Server, token, identity.Request{Name: m.NodeName, Address: m.address.String()})
 	if err != nil {
 		return err
 	}
-	files, err := own.Take(answer, m.Server)
+	files, err := answer.Take(m.DataDir, m.Server)
 	if err != nil {
 		return err
 	}

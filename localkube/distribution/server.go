@@ -18,7 +18,8 @@ import (
 )
 
 func (m *machine) startServer(ctx context.Context) error {
-	files, signer, err := identity.Server{DataDir: m.DataDir, NodeName: m.NodeName, Address: m.address.String(), Names: m.names(), Port: apiPort}.Issue()
+	url := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(apiPort))
+	files, signer, err := identity.Server{DataDir: m.DataDir, NodeName: m.NodeName, Address: m.address.String(), Names: m.names(), URL: url}.Issue()
 	if err != nil {
 		return err
 	}
@@ -26,15 +27,11 @@ func (m *machine) startServer(ctx context.Context) error {
 	if err := plane.AwaitPorts(ctx); err != nil {
 		return err
 	}
-	own, err := identity.NewNode(m.DataDir, m.NodeName, m.address.String())
+	answer, err := signer.Sign(identity.Request{Name: m.NodeName, Address: m.address.String()})
 	if err != nil {
 		return err
 	}
-	answer, err := signer.Sign(own.Request)
-	if err != nil {
-		return err
-	}
-	nodeFiles, err := own.Take(answer, "https://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(apiPort)))
+	nodeFiles, err := answer.Take(m.DataDir, url)
 	if err != nil {
 		return err
 	}
@@ -57,14 +54,11 @@ func (m *machine) startServer(ctx context.Context) error {
 
 // names are those of the API server beside the node's own.
 func (m *machine) names() []string {
-	names := slices.Clone(m.Names)
+	names := append(slices.Clone(m.Names), controlplane.ServiceAddress(m.Services))
 	if m.Advertise != nil {
 		names = append(names, m.Advertise.String())
 	}
-	// The first address of services is the API server's.
-	first := slices.Clone(m.Services.IP.To4())
-	first[3]++
-	return append(names, first.String())
+	return names
 }
 
 func (m *machine) plane(files identity.Files) *controlplane.Plane {

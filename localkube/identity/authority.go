@@ -2,15 +2,11 @@ package identity
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,67 +14,50 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
-)
+	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
+	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
+	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 
-const (
-	authorityYears = 10
-	leafYears      = 1
-	year           = 365 * 24 * time.Hour
-	// backdate is for clocks that are behind ours.
-	backdate = 5 * time.Minute
+	"github.com/drover-project/drover/localkube/datadir"
 )
 
 // authority signs certificates.
 type authority struct {
-	// chain is its own certificate and, of one that another has signed, those above it.
-	chain []*x509.Certificate
-	key   crypto.Signer
+	// pem is its own certificate and, of one that another has signed, those above it.
+	pem  []byte
+	pair tls.Certificate
 }
 
 // openAuthority reads PATH.crt and PATH.key, or makes them.
 func openAuthority(path, name string) (*authority, error) {
-	certificate, err := os.ReadFile(path + ".crt")
-	if errors.Is(err, fs.ErrNotExist) {
-		return makeAuthority(path, name)
+	if _, err := os.Stat(path + ".crt"); errors.Is(err, fs.ErrNotExist) {
+		certificate, key, err := pkiutil.NewCertificateAuthority(config(cert.Config{CommonName: name}))
+		if err != nil {
+			return nil, fmt.Errorf("making the authority %s: %w", name, err)
+		}
+		content, err := encode(certificate, key)
+		if err != nil {
+			return nil, err
+		}
+		if err := content.write(path); err != nil {
+			return nil, err
+		}
 	}
+	content, err := os.ReadFile(path + ".crt")
 	if err != nil {
 		return nil, fmt.Errorf("reading the authority %s: %w", name, err)
 	}
-	chain, err := cert.ParseCertsPEM(certificate)
+	pair, err := tls.LoadX509KeyPair(path+".crt", path+".key")
 	if err != nil {
-		return nil, fmt.Errorf("reading %s.crt: %w", path, err)
+		return nil, fmt.Errorf("reading %s.crt and its key: %w", path, err)
 	}
-	read, err := keyutil.PrivateKeyFromFile(path + ".key")
-	if err != nil {
-		return nil, fmt.Errorf("reading the key of the authority %s: %w", name, err)
-	}
-	key, ok := read.(crypto.Signer)
-	public, known := chain[0].PublicKey.(interface {
-		Equal(other crypto.PublicKey) bool
-	})
-	if !ok || !known || !public.Equal(key.Public()) {
-		return nil, fmt.Errorf("%s.key is not the key of %s.crt", path, filepath.Base(path))
-	}
-	return &authority{chain, key}, nil
+	return &authority{content, pair}, nil
 }
 
-func makeAuthority(path, name string) (*authority, error) {
-	key, err := newKey(path + ".key")
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	made, err := sign(template, template, key.Public(), key, authorityYears)
-	if err != nil {
-		return nil, err
-	}
-	content, err := cert.EncodeCertificates(made)
-	if err != nil {
-		return nil, err
-	}
-	return &authority{[]*x509.Certificate{made}, key}, write(content, 0o644, path+".crt")
+// config is good from now on, also by clocks that are behind ours, and for kubeadm's time of an authority.
+func config(c cert.Config) *pkiutil.CertConfig {
+	c.NotBefore = time.Now().Add(-5 * time.Minute)
+	return &pkiutil.CertConfig{Config: c, EncryptionAlgorithm: kubeadmapi.EncryptionAlgorithmECDSAP256}
 }
 
 // leaf says what a certificate is for.
@@ -91,95 +70,55 @@ type leaf struct {
 	isMember bool
 }
 
-// issue makes a certificate with a key of its own, PATH.crt and PATH.key.
-func (a *authority) issue(path string, l leaf) error {
-	key, err := newKey(path + ".key")
-	if err != nil {
-		return err
-	}
-	content, err := a.certify(key.Public(), l)
-	if err != nil {
-		return err
-	}
-	return write(content, 0o644, path+".crt")
-}
-
-// certify signs a key that may be somebody else's; PEM, with the chain of an authority that another has signed.
-func (a *authority) certify(public crypto.PublicKey, l leaf) ([]byte, error) {
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: l.name, Organization: l.groups}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
+// issue makes a certificate, with the chain of an authority that another has signed: who trusts the root alone needs what is between.
+func (a *authority) issue(l leaf) (signed, error) {
+	c := cert.Config{CommonName: l.name, Organization: l.groups, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if len(l.hosts) > 0 {
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		c.Usages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	}
 	if l.isMember {
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+		c.Usages = append(c.Usages, x509.ExtKeyUsageClientAuth)
 	}
 	for _, name := range l.hosts {
 		if ip := net.ParseIP(name); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
+			c.AltNames.IPs = append(c.AltNames.IPs, ip)
 		} else {
-			template.DNSNames = append(template.DNSNames, name)
+			c.AltNames.DNSNames = append(c.AltNames.DNSNames, name)
 		}
 	}
-	made, err := sign(template, a.chain[0], public, a.key, leafYears)
+	wanted := config(c)
+	wanted.NotAfter = time.Now().Add(constants.CertificateValidityPeriod)
+	certificate, key, err := pkiutil.NewCertAndKey(a.pair.Leaf, a.pair.PrivateKey.(crypto.Signer), wanted)
 	if err != nil {
-		return nil, err
+		return signed{}, fmt.Errorf("making the certificate of %s: %w", l.name, err)
 	}
-	// Who trusts the root alone needs what is between.
-	all := []*x509.Certificate{made}
-	if len(a.chain) > 1 {
-		all = append(all, a.chain...)
+	made, err := encode(certificate, key)
+	if len(a.pair.Certificate) > 1 {
+		made.Certificate = append(made.Certificate, a.pem...)
 	}
-	return cert.EncodeCertificates(all...)
+	return made, err
 }
 
-func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer, years time.Duration) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("numbering a certificate: %w", err)
-	}
-	template.SerialNumber, template.NotBefore, template.NotAfter = serial, time.Now().Add(-backdate), time.Now().Add(years*year)
-	if parent != template && parent.NotAfter.Before(template.NotAfter) {
-		template.NotAfter = parent.NotAfter
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
-	if err != nil {
-		return nil, fmt.Errorf("signing the certificate of %s: %w", template.Subject.CommonName, err)
-	}
-	return x509.ParseCertificate(raw)
+// signed is a certificate and its key, PEM.
+type signed struct {
+	Certificate []byte `json:"certificate"`
+	Key         []byte `json:"key"`
 }
 
-func newKey(path string) (crypto.Signer, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
-	}
+func encode(certificate *x509.Certificate, key crypto.Signer) (signed, error) {
 	content, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
-		return nil, fmt.Errorf("encoding a key: %w", err)
+		return signed{}, fmt.Errorf("encoding a key: %w", err)
 	}
-	return key, write(content, 0o600, path)
+	return signed{pkiutil.EncodeCertPEM(certificate), content}, nil
 }
 
-// readOrMakeKey keeps what is there.
-func readOrMakeKey(path string) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	_, err := newKey(path)
-	return err
+// write makes PATH.crt and PATH.key. The certificate comes last: where it is, all is.
+func (s signed) write(path string) error {
+	return errors.Join(write(s.Key, path+".key"), write(s.Certificate, path+".crt"))
 }
 
 // write puts a file in its place as a whole.
-func write(content []byte, mode os.FileMode, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("making the folder of %s: %w", path, err)
-	}
-	fresh := path + ".new"
-	if err := os.WriteFile(fresh, content, mode); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return os.Rename(fresh, path)
+func write(content []byte, path string) error {
+	return datadir.Dir(filepath.Dir(path)).Write(content, filepath.Base(path))
 }

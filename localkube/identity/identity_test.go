@@ -3,20 +3,21 @@ package identity
 import (
 	"crypto"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 )
 
 func issue(t *testing.T, dir string) (Files, *Signer) {
 	t.Helper()
-	files, signer, err := Server{DataDir: dir, NodeName: "web-1", Address: "198.18.0.2", Names: []string{"api.example.org", "198.18.192.1"}, Port: 6443}.Issue()
+	files, signer, err := Server{DataDir: dir, NodeName: "web-1", Address: "198.18.0.2", Names: []string{"api.example.org", "198.18.192.1"}, URL: "https://127.0.0.1:6443"}.Issue()
 	require.NoError(t, err)
 	return files, signer
 }
@@ -86,37 +87,35 @@ func TestIssue(t *testing.T) {
 	t.Run("a key of another authority", func(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(tls, "server-ca.key"), read(t, filepath.Join(tls, "client-ca.key")), 0o600))
 		_, _, err := Server{DataDir: dir, NodeName: "web-1", Address: "198.18.0.2"}.Issue()
-		require.ErrorContains(t, err, "server-ca.key is not the key of server-ca.crt")
+		require.ErrorContains(t, err, "server-ca.crt and its key: tls: private key does not match public key")
 	})
 }
 
 // An authority that another has signed: whoever trusts the root trusts what it signs.
 func TestIssue_by_an_authority_below_another(t *testing.T) {
 	dir := t.TempDir()
-	tls := filepath.Join(dir, "server", "tls")
-	root, err := makeAuthority(filepath.Join(dir, "root"), "root")
+	path := filepath.Join(dir, "server", "tls", "server-ca")
+	root, rootKey, err := pkiutil.NewCertificateAuthority(config(cert.Config{CommonName: "root"}))
 	require.NoError(t, err)
-	key, err := newKey(filepath.Join(tls, "server-ca.key"))
+	below, belowKey, err := pkiutil.NewIntermediateCertificateAuthority(root, rootKey, config(cert.Config{CommonName: "below"}))
 	require.NoError(t, err)
-	below, err := sign(&x509.Certificate{Subject: pkix.Name{CommonName: "below"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
-		root.chain[0], key.Public(), root.key, 1)
+	content, err := encode(below, belowKey)
 	require.NoError(t, err)
-	chain, err := cert.EncodeCertificates(below, root.chain[0])
-	require.NoError(t, err)
-	require.NoError(t, write(chain, 0o644, filepath.Join(tls, "server-ca.crt")))
+	content.Certificate = append(content.Certificate, pkiutil.EncodeCertPEM(root)...)
+	require.NoError(t, content.write(path))
 	files, signer := issue(t, dir)
-	requireTrusted(t, read(t, files.APIServer.Certificate), pool(t, filepath.Join(dir, "root.crt")), "198.18.0.2", x509.ExtKeyUsageServerAuth)
-	require.Equal(t, read(t, filepath.Join(tls, "server-ca.crt")), signer.ServerCA)
+	roots := x509.NewCertPool()
+	roots.AddCert(root)
+	requireTrusted(t, read(t, files.APIServer.Certificate), roots, "198.18.0.2", x509.ExtKeyUsageServerAuth)
+	require.Equal(t, read(t, path+".crt"), signer.ServerCA())
 }
 
 func TestSign(t *testing.T) {
 	files, signer := issue(t, t.TempDir())
-	dir := t.TempDir()
-	node, err := NewNode(dir, "web-2", "198.18.0.3")
+	request := Request{Name: "web-2", Address: "198.18.0.3"}
+	answer, err := signer.Sign(request)
 	require.NoError(t, err)
-	answer, err := signer.Sign(node.Request)
-	require.NoError(t, err)
-	mine, err := node.Take(answer, "https://198.18.0.2:6443")
+	mine, err := answer.Take(t.TempDir(), "https://198.18.0.2:6443")
 	require.NoError(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", mine.Kubelet)
 	require.NoError(t, err)
@@ -124,22 +123,19 @@ func TestSign(t *testing.T) {
 	kubelet := requireTrusted(t, config.CertData, pool(t, files.ClientCA.Certificate), "", x509.ExtKeyUsageClientAuth)
 	require.Equal(t, "system:node:web-2", kubelet.Subject.CommonName)
 	require.Equal(t, []string{"system:nodes"}, kubelet.Subject.Organization)
+	require.Less(t, time.Until(kubelet.NotAfter), 366*24*time.Hour)
+	require.Greater(t, time.Until(kubelet.NotAfter), 364*24*time.Hour, "however old its authority is")
 	key, err := keyutil.ParsePrivateKeyPEM(config.KeyData)
 	require.NoError(t, err)
 	require.Equal(t, kubelet.PublicKey, key.(crypto.Signer).Public())
 	requireTrusted(t, read(t, mine.Serving.Certificate), pool(t, files.ServerCA), "198.18.0.3", x509.ExtKeyUsageServerAuth)
 
-	for says, change := range map[string]func(*Request){
-		"a name and an address":    func(r *Request) { r.Name = "" },
-		"needs a name":             func(r *Request) { r.Address = "web-2" },
-		"proxy is no PEM":          func(r *Request) { r.Proxy = []byte("x") },
-		"reading kubeletServing: ": func(r *Request) { r.KubeletServing = answer.KubeletServing },
-	} {
-		bad := node.Request
-		change(&bad)
+	for _, bad := range []Request{{Address: request.Address}, {Name: request.Name, Address: "web-2"}} {
 		_, err := signer.Sign(bad)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, "a node needs a name and an address")
 	}
-	_, err = node.Take(Answer{}, "https://198.18.0.2:6443")
+	_, err = Answer{}.Take(t.TempDir(), "https://198.18.0.2:6443")
+	require.ErrorContains(t, err, "the server's answer has no")
+	_, err = Answer{ServerCA: answer.ServerCA, ClientCA: answer.ClientCA}.Take(t.TempDir(), "https://198.18.0.2:6443")
 	require.ErrorContains(t, err, "the server's answer has no")
 }

@@ -1,33 +1,25 @@
 package identity
 
 import (
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
 )
 
-// Request is what a node asks for. The keys stay with it.
+// Request is what a node asks for.
 type Request struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	// Requests for certificates, PEM, of which only the keys count.
-	KubeletClient  []byte `json:"kubeletClient"`
-	KubeletServing []byte `json:"kubeletServing"`
-	Proxy          []byte `json:"proxy"`
 }
 
-// Answer is what it gets: certificates, PEM.
+// Answer is what it gets, PEM.
 type Answer struct {
-	ServerCA       []byte `json:"serverCA"`
-	ClientCA       []byte `json:"clientCA"`
-	KubeletClient  []byte `json:"kubeletClient"`
-	KubeletServing []byte `json:"kubeletServing"`
-	Proxy          []byte `json:"proxy"`
+	ServerCA []byte `json:"serverCA"`
+	ClientCA []byte `json:"clientCA"`
+	Kubelet  signed `json:"kubelet"`
+	Serving  signed `json:"serving"`
+	Proxy    signed `json:"proxy"`
 	// Pods and Services are the cluster's ranges.
 	Pods     string `json:"pods"`
 	Services string `json:"services"`
@@ -36,43 +28,22 @@ type Answer struct {
 // Signer makes the certificates of nodes.
 type Signer struct {
 	server, client *authority
-	// ServerCA is the certificate of the authority of servers as it is in its file, ClientCA that of the authority of clients.
-	ServerCA, ClientCA []byte
 }
+
+// ServerCA is the certificate of the authority of servers as it is in its file.
+func (s *Signer) ServerCA() []byte { return s.server.pem }
 
 // Sign answers a node.
 func (s *Signer) Sign(r Request) (Answer, error) {
-	answer := Answer{ServerCA: s.ServerCA, ClientCA: s.ClientCA}
+	answer := Answer{ServerCA: s.server.pem, ClientCA: s.client.pem}
 	if r.Name == "" || net.ParseIP(r.Address) == nil {
 		return answer, errors.New("a node needs a name and an address")
 	}
-	for _, one := range []struct {
-		what    string
-		request []byte
-		into    *[]byte
-		by      *authority
-		leaf
-	}{
-		{"kubeletClient", r.KubeletClient, &answer.KubeletClient, s.client, leaf{name: "system:node:" + r.Name, groups: []string{"system:nodes"}}},
-		{"kubeletServing", r.KubeletServing, &answer.KubeletServing, s.server, leaf{name: r.Name, hosts: []string{r.Name, r.Address}}},
-		{"proxy", r.Proxy, &answer.Proxy, s.client, leaf{name: "system:kube-proxy"}},
-	} {
-		block, _ := pem.Decode(one.request)
-		if block == nil {
-			return answer, fmt.Errorf("%s is no PEM", one.what)
-		}
-		asked, err := x509.ParseCertificateRequest(block.Bytes)
-		if err == nil {
-			err = asked.CheckSignature()
-		}
-		if err != nil {
-			return answer, fmt.Errorf("reading %s: %w", one.what, err)
-		}
-		if *one.into, err = one.by.certify(asked.PublicKey, one.leaf); err != nil {
-			return answer, err
-		}
-	}
-	return answer, nil
+	var errs [3]error
+	answer.Kubelet, errs[0] = s.client.issue(leaf{name: "system:node:" + r.Name, groups: []string{"system:nodes"}})
+	answer.Serving, errs[1] = s.server.issue(leaf{name: r.Name, hosts: []string{r.Name, r.Address}})
+	answer.Proxy, errs[2] = s.client.issue(leaf{name: "system:kube-proxy"})
+	return answer, errors.Join(errs[:]...)
 }
 
 // NodeFiles are where a node's components find what they show and what they trust.
@@ -82,57 +53,26 @@ type NodeFiles struct {
 	Serving        Pair
 }
 
-// Node is a node's own half: its keys.
-type Node struct {
-	dir     string
-	Request Request
-}
-
-// NewNode makes the keys of a node below agent of a data directory.
-func NewNode(dataDir, name, address string) (*Node, error) {
-	n := &Node{dir: filepath.Join(dataDir, "agent"), Request: Request{Name: name, Address: address}}
-	for _, one := range []struct {
-		name string
-		into *[]byte
-	}{{kubeletClient, &n.Request.KubeletClient}, {kubeletServing, &n.Request.KubeletServing}, {proxyClient, &n.Request.Proxy}} {
-		key, err := newKey(filepath.Join(n.dir, one.name+".key"))
-		if err != nil {
-			return nil, err
-		}
-		raw, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
-		if err != nil {
-			return nil, fmt.Errorf("asking for a certificate: %w", err)
-		}
-		*one.into = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: raw})
-	}
-	return n, nil
-}
-
-// The names of k3s.
-const (
-	kubeletClient  = "client-kubelet"
-	kubeletServing = "serving-kubelet"
-	proxyClient    = "client-kube-proxy"
-)
-
-// Take writes what the node was answered; server is the API server's address as the node reaches it.
-func (n *Node) Take(a Answer, server string) (NodeFiles, error) {
-	in := func(name string) string { return filepath.Join(n.dir, name) }
-	for name, content := range map[string][]byte{
-		"client-ca.crt": a.ClientCA, "server-ca.crt": a.ServerCA, kubeletClient + ".crt": a.KubeletClient,
-		kubeletServing + ".crt": a.KubeletServing, proxyClient + ".crt": a.Proxy,
-	} {
+// Take writes what a node was answered below agent of a data directory, under the names of k3s; server is the API server's URL as the node reaches it.
+func (a Answer) Take(dataDir, server string) (NodeFiles, error) {
+	in := func(name string) string { return filepath.Join(dataDir, "agent", name) }
+	for name, content := range map[string][]byte{"client-ca.crt": a.ClientCA, "server-ca.crt": a.ServerCA} {
 		if len(content) == 0 {
 			return NodeFiles{}, fmt.Errorf("the server's answer has no %s", name)
 		}
-		if err := write(content, 0o644, in(name)); err != nil {
+		if err := write(content, in(name)); err != nil {
 			return NodeFiles{}, err
 		}
 	}
 	files := NodeFiles{ClientCA: in("client-ca.crt"), Kubelet: in("kubelet.kubeconfig"), Proxy: in("kubeproxy.kubeconfig"),
-		Serving: Pair{in(kubeletServing + ".crt"), in(kubeletServing + ".key")}}
-	return files, errors.Join(
-		writeKubeconfig(files.Kubelet, server, a.ServerCA, Pair{in(kubeletClient + ".crt"), in(kubeletClient + ".key")}),
-		writeKubeconfig(files.Proxy, server, a.ServerCA, Pair{in(proxyClient + ".crt"), in(proxyClient + ".key")}),
-	)
+		Serving: Pair{in("serving-kubelet.crt"), in("serving-kubelet.key")}}
+	for name, content := range map[string]signed{"client-kubelet": a.Kubelet, "serving-kubelet": a.Serving, "client-kube-proxy": a.Proxy} {
+		if len(content.Certificate) == 0 || len(content.Key) == 0 {
+			return NodeFiles{}, fmt.Errorf("the server's answer has no %s", name)
+		}
+		if err := content.write(in(name)); err != nil {
+			return NodeFiles{}, err
+		}
+	}
+	return files, errors.Join(writeKubeconfig(files.Kubelet, server, a.ServerCA, a.Kubelet), writeKubeconfig(files.Proxy, server, a.ServerCA, a.Proxy))
 }

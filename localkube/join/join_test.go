@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // start serves a cluster and returns where, and the checksum of its authority.
 func start(t *testing.T) (at, checksum string) {
 	t.Helper()
-	files, signer, err := identity.Server{DataDir: t.TempDir(), NodeName: "web-1", Address: "127.0.0.1", Port: 6443}.Issue()
+	files, signer, err := identity.Server{DataDir: t.TempDir(), NodeName: "web-1", Address: "127.0.0.1", URL: "https://127.0.0.1:6443"}.Issue()
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -30,14 +31,12 @@ func start(t *testing.T) (at, checksum string) {
 		cancel()
 		require.NoError(t, <-done)
 	})
-	sum := sha256.Sum256(signer.ServerCA)
+	sum := sha256.Sum256(signer.ServerCA())
 	return "https://" + listener.Addr().String(), hex.EncodeToString(sum[:])
 }
 
 func TestAsk(t *testing.T) {
 	at, checksum := start(t)
-	node, err := identity.NewNode(t.TempDir(), "web-2", "198.18.0.3")
-	require.NoError(t, err)
 	other := sha256.Sum256([]byte("another"))
 	for name, tt := range map[string]struct {
 		token, says string
@@ -50,13 +49,13 @@ func TestAsk(t *testing.T) {
 			r.Address = ""
 		}},
 		"too much": {"K10" + checksum + "::node:p:w", "400 Bad Request: reading the request", func(r *identity.Request) {
-			r.Proxy = make([]byte, maxBytes)
+			r.Name = strings.Repeat("x", maxBytes)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			token, err := ParseToken(tt.token)
 			require.NoError(t, err)
-			request := node.Request
+			request := identity.Request{Name: "web-2", Address: "198.18.0.3"}
 			if tt.change != nil {
 				tt.change(&request)
 			}
@@ -69,7 +68,7 @@ func TestAsk(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, []string{"198.18.128.0/18", "198.18.192.0/19"}, []string{answer.Pods, answer.Services})
-			_, err = node.Take(answer, at)
+			_, err = answer.Take(t.TempDir(), at)
 			require.NoError(t, err)
 		})
 	}

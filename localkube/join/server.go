@@ -39,7 +39,7 @@ type Server struct {
 // Serve answers until the context ends.
 func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+caPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Signer.ServerCA) })
+	mux.HandleFunc("GET "+caPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Signer.ServerCA()) })
 	mux.HandleFunc("POST "+nodePath, s.node)
 	server := &http.Server{Handler: mux, ReadTimeout: timeout, WriteTimeout: timeout, MaxHeaderBytes: maxBytes}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -27,6 +27,8 @@ func (n *Node) kubelet() (process.Spec, error) {
 			"x509":      map[string]any{"clientCAFile": n.Files.ClientCA},
 		},
 		"authorization":               map[string]any{"mode": "Webhook"},
+		"tlsCertFile":                 n.Files.Serving.Certificate,
+		"tlsPrivateKeyFile":           n.Files.Serving.Key,
 		"containerRuntimeEndpoint":    "unix://" + socket(n.Dir),
 		"cgroupDriver":                "cgroupfs",
 		"clusterDNS":                  []string{"127.0.0.1"},
@@ -45,9 +47,6 @@ func (n *Node) kubelet() (process.Spec, error) {
 			"nodefs.available": "0%", "nodefs.inodesFree": "0%",
 			"imagefs.available": "0%", "imagefs.inodesFree": "0%",
 		},
-	}
-	if serving := n.Files.Serving; serving.Certificate != "" {
-		config["tlsCertFile"], config["tlsPrivateKeyFile"] = serving.Certificate, serving.Key
 	}
 	return n.component(kubeletName, config,
 		"kubeconfig="+n.Files.Kubelet,

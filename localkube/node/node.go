@@ -39,7 +39,7 @@ type Config struct {
 	Name    string
 	Address net.IP
 	Dir     datadir.Dir
-	// Files are what the node shows and trusts. Without a serving certificate the kubelet makes its own.
+	// Files are what the node shows and trusts.
 	Files identity.NodeFiles
 	// Pods and Services are the cluster's ranges.
 	Pods, Services string

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -180,15 +181,36 @@ func (s *server) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.plane.IssueIdentities(); err != nil {
+	// Where this machine's own components reach the API server.
+	reach := s.plane.Bind
+	if reach.IsUnspecified() {
+		reach = net.IPv4(127, 0, 0, 1)
+	}
+	url := "https://" + net.JoinHostPort(reach.String(), strconv.Itoa(ports.HTTPS))
+	_, services, err := net.ParseCIDR(controlplane.ServiceCIDR)
+	if err != nil {
+		return err
+	}
+	var signer *identity.Signer
+	s.plane.Files, signer, err = identity.Server{DataDir: string(s.dir), NodeName: s.plane.NodeName, Address: s.plane.Advertise.String(),
+		Names: []string{controlplane.ServiceAddress(services)}, URL: url}.Issue()
+	if err != nil {
 		return err
 	}
 	if err := s.plane.AwaitPorts(ctx); err != nil || !s.opts.RunNode {
 		return err
 	}
+	answer, err := signer.Sign(identity.Request{Name: s.plane.NodeName, Address: s.plane.Advertise.String()})
+	if err != nil {
+		return err
+	}
+	files, err := answer.Take(string(s.dir), url)
+	if err != nil {
+		return err
+	}
 	s.node, err = node.New(ctx, node.Config{
 		Name: s.plane.NodeName, Address: s.plane.Advertise, Dir: s.dir, Supervisor: s.sup, Say: s.say, Pods: s.plane.Pods, Services: s.plane.Services,
-		Files: identity.NodeFiles{ClientCA: s.dir.CA(), Kubelet: s.dir.ComponentKubeconfig("kubelet"), Proxy: s.dir.ComponentKubeconfig("kube-proxy")},
+		Files: files,
 	})
 	return err
 }
