@@ -30,7 +30,6 @@ type Endpoints struct {
 	Admin       string `json:"admin"`
 	AdminSecret string `json:"adminSecret"`
 	CAFile      string `json:"caFile"`
-	PID         int    `json:"pid"`
 }
 
 // ReadEndpoints returns where the cloud of the state directory listens; its error wraps ErrNotRunning when the cloud says nothing there.

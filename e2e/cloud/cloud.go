@@ -86,6 +86,8 @@ type Cloud struct {
 	host      *host.Host      // when the bridge is used
 	listening []*http.Server
 
+	stop       context.CancelFunc
+	stopped    context.Context
 	proxy      *tunnels
 	endTunnels context.CancelFunc
 
@@ -114,6 +116,7 @@ func New(opts Options) (*Cloud, error) {
 			Public: netip.MustParsePrefix(publicRange), Private: netip.MustParsePrefix(privateRange), Gateway: netip.MustParseAddr(host.Gateway),
 		},
 	}
+	c.stopped, c.stop = context.WithCancel(context.Background())
 	_, err := c.tokens.Add(DefaultToken)
 	if err != nil {
 		return nil, err
@@ -224,6 +227,9 @@ func (c *Cloud) Close() error {
 	}
 	return errors.Join(append(errs, c.unlock())...)
 }
+
+// Stopped is closed when the cloud is told to stop; whoever started it closes it.
+func (c *Cloud) Stopped() <-chan struct{} { return c.stopped.Done() }
 
 // Clean removes every trace of the cloud of a state directory: its servers,
 // the bridge, and the directory. No process may use it.

@@ -68,6 +68,7 @@ func Command(dir string, with func(command *cobra.Command, do func(*Cloud) error
 		}}
 	}
 	root.AddCommand(
+		command("stop", "Have the cloud end, as an interrupt does", 0, func(q query) error { q.stop(); return nil }),
 		command("ls", "List droplets and servers", 0, query.list),
 		command("ledger", "Print everything ever made", 0, query.ledger),
 		command("leftovers", "Print what is left; fails when anything is", 0, query.leftovers),

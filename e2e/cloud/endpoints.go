@@ -89,7 +89,7 @@ func (c *Cloud) listen() error {
 	}
 	c.Endpoints = Endpoints{
 		Proxy: "http://" + proxyAddress, Files: "https://" + filesAddress, Registry: registry,
-		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(), PID: os.Getpid(),
+		Admin: "http://" + adminAddress, AdminSecret: secret, CAFile: c.CAFile(),
 	}
 	if c.opts.StateDir == "" {
 		return nil

@@ -124,9 +124,5 @@ func (c *Cloud) Servers() []server.Info {
 }
 
 func (c *Cloud) info(spec server.Spec) server.Info {
-	info := server.Info{Name: spec.Hostname, Address: spec.Public, User: spec.User, Running: c.backend.Running(spec.Name)}
-	if c.real != nil {
-		info.HostKey = c.real.HostKey(spec.Name)
-	}
-	return info
+	return server.Info{Name: spec.Hostname, Address: spec.Public, User: spec.User, Running: c.backend.Running(spec.Name)}
 }

@@ -180,15 +180,6 @@ func (b *Backend) AwaitEnd(ctx context.Context, name string) string {
 	}, "its console: "+strings.Join(lines, "; "))
 }
 
-// HostKey returns the server's public SSH host key in authorized_keys form.
-func (b *Backend) HostKey(name string) string {
-	content, err := os.ReadFile(filepath.Join(b.dir(name).upper(), hostKeyFile+".pub"))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(content))
-}
-
 // entries returns the servers that have a directory, and what else lies beside them.
 func (b *Backend) entries() (names, strangers []string, err error) {
 	entries, err := os.ReadDir(b.opts.Dir)

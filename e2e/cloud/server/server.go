@@ -51,7 +51,6 @@ type Info struct {
 	Name    string     `json:"name"`
 	Address netip.Addr `json:"address"`
 	User    string     `json:"user,omitempty"`
-	HostKey string     `json:"hostKey,omitempty"` // public, in authorized_keys form
 	Running bool       `json:"running"`
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-project/drover/e2e/cloud"
 )
@@ -15,54 +15,20 @@ const (
 	// stopTimeout is how long a running cloud may take to stop.
 	stopTimeout = time.Minute
 	stopEvery   = 100 * time.Millisecond
-	// lockFile is what a running cloud holds in its state directory.
-	lockFile = "lock"
 )
 
 // clean stops the cloud that runs from the directory, if one does, and waits for whoever else has the directory.
-func clean(ctx context.Context, stateDir string, stop func(pid int) error) error {
-	ticker := time.NewTicker(stopEvery)
-	defer ticker.Stop()
-	for stopped := false; ; {
-		err := cloud.Clean(ctx, stateDir)
-		if !errors.Is(err, cloud.ErrRunning) {
-			return err
+func clean(ctx context.Context, stateDir string) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, stopEvery, stopTimeout, true, func(ctx context.Context) (bool, error) {
+		if last = cloud.Clean(ctx, stateDir); !errors.Is(last, cloud.ErrRunning) {
+			return true, last
 		}
-		endpoints, readErr := cloud.ReadEndpoints(stateDir)
-		if !stopped && readErr == nil && holds(endpoints.PID, filepath.Join(stateDir, lockFile)) {
-			if err := stop(endpoints.PID); err != nil {
-				return fmt.Errorf("stopping the running cloud: %w", err)
-			}
-			stopped = true
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("stopping the running cloud: %w: %w", ctx.Err(), err)
-		case <-ticker.C:
-		}
+		_, _ = cloud.Ask(ctx, stateDir, "stop") // one that has just started, or is about to end, does not answer
+		return false, nil
+	})
+	if errors.Is(last, cloud.ErrRunning) {
+		return fmt.Errorf("stopping the running cloud: %w: %w", err, last)
 	}
-}
-
-// holds reports whether the process has the file open. A process id that was
-// written down may be another process's by now, and that one is not to be stopped.
-func holds(pid int, path string) bool {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil || pid <= 1 {
-		return false
-	}
-	path, err = filepath.Abs(path)
-	if err != nil {
-		return false
-	}
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	open, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	for _, entry := range open {
-		if target, err := os.Readlink(filepath.Join(dir, entry.Name())); err == nil && target == path {
-			return true
-		}
-	}
-	return false
+	return err
 }

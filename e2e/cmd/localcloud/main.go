@@ -35,9 +35,7 @@ func newRootCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "clean", Short: "Stop the cloud and remove its every trace, also after a crash", Args: cobra.NoArgs,
 			RunE: func(command *cobra.Command, _ []string) error {
-				ctx, cancel := context.WithTimeout(command.Context(), stopTimeout)
-				defer cancel()
-				return clean(ctx, stateDir(command), func(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) })
+				return clean(command.Context(), stateDir(command))
 			},
 		})
 	return root
@@ -80,7 +78,10 @@ func serveCommand() *cobra.Command {
 				}
 				return err
 			}
-			<-command.Context().Done()
+			select {
+			case <-command.Context().Done():
+			case <-c.Stopped():
+			}
 			opts.Log.Info("stopping")
 			return c.Close()
 		},
