@@ -193,7 +193,7 @@ func Config(tb testing.TB) *rest.Config {
 // Fresh is an administrator's access to a server that nobody has used, for one test. It costs some seconds.
 func Fresh(tb testing.TB, opts ...Option) *rest.Config {
 	tb.Helper()
-	s := &server{fresh: true}
+	s := &server{}
 	for _, opt := range opts {
 		opt(&s.options)
 	}

@@ -22,17 +22,13 @@ import (
 const (
 	// binaryVariable names a localkube to use instead of bin/localkube.
 	binaryVariable = "DROVER_LOCALKUBE"
-	// kubeconfigVariable names a server to use instead of one of our own.
-	kubeconfigVariable = "DROVER_TEST_KUBECONFIG"
 	// stopGrace is what the server gets to end and remove its directory.
 	stopGrace = 10 * time.Second
 )
 
-// server is a localkube child process, or a server that runs elsewhere.
+// server is a localkube child process.
 type server struct {
 	options options
-	// fresh wants a server of its own, whatever the environment names.
-	fresh bool
 
 	once       sync.Once
 	err        error
@@ -49,13 +45,8 @@ func (s *server) ensure() error {
 }
 
 func (s *server) start() error {
-	if !s.fresh {
-		s.kubeconfig = os.Getenv(kubeconfigVariable)
-	}
-	if s.kubeconfig == "" {
-		if err := s.launch(); err != nil {
-			return err
-		}
+	if err := s.launch(); err != nil {
+		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {

@@ -31,7 +31,6 @@ func fakeLocalkube(t *testing.T, script string) (dir string) {
 	path := filepath.Join(dir, "localkube")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+strings.ReplaceAll(script, "DIR", dir)), 0o700))
 	t.Setenv(binaryVariable, path)
-	t.Setenv(kubeconfigVariable, "")
 	return dir
 }
 
@@ -101,7 +100,6 @@ func TestServer_that_does_not_start(t *testing.T) {
 }
 
 func TestServer_without_a_binary(t *testing.T) {
-	t.Setenv(kubeconfigVariable, "")
 	t.Setenv(binaryVariable, "/nowhere/localkube")
 	err := (&server{}).ensure()
 	require.EqualError(t, err, "starting /nowhere/localkube: fork/exec /nowhere/localkube: no such file or directory")
@@ -122,15 +120,6 @@ func TestServer_without_a_binary(t *testing.T) {
 	binary, err := findBinary()
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(binary, "/bin/localkube"))
-}
-
-func TestServer_elsewhere_is_used_and_left_alone(t *testing.T) {
-	dir := fakeLocalkube(t, "exit 1")
-	t.Setenv(kubeconfigVariable, filepath.Join(dir, "kubeconfig"))
-	s := &server{}
-	require.NoError(t, s.ensure())
-	require.Equal(t, filepath.Join(dir, "kubeconfig"), s.kubeconfig)
-	require.NoError(t, s.stop())
 }
 
 func TestServer_that_died_meanwhile_is_reported(t *testing.T) {

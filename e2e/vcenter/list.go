@@ -28,82 +28,62 @@ type Machine struct {
 
 // List asks a vCenter for its virtual machines, by name and without templates.
 func List(ctx context.Context, at Endpoint) ([]Machine, error) {
-	client, err := login(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = client.Logout(context.WithoutCancel(ctx)) }()
-	found, err := virtualMachines(ctx, client)
-	if err != nil {
-		return nil, err
-	}
 	var machines []Machine
-	for _, vm := range found {
-		if vm.Summary.Config.Template {
-			continue
+	err := inventory(ctx, at, func(_ *govmomi.Client, found []mo.VirtualMachine) error {
+		for _, vm := range found {
+			machine := Machine{Name: vm.Name, UUID: vm.Summary.Config.Uuid, Power: string(vm.Summary.Runtime.PowerState)}
+			if vm.Guest != nil {
+				machine.Address = vm.Guest.IpAddress
+			}
+			machines = append(machines, machine)
 		}
-		machine := Machine{Name: vm.Name, UUID: vm.Summary.Config.Uuid, Power: string(vm.Summary.Runtime.PowerState)}
-		if vm.Guest != nil {
-			machine.Address = vm.Guest.IpAddress
-		}
-		machines = append(machines, machine)
-	}
+		return nil
+	})
 	slices.SortFunc(machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
-	return machines, nil
+	return machines, err
 }
 
-// Destroy ends a virtual machine and removes it, as an administrator would behind everyone's back.
+// Destroy ends a virtual machine, in any folder, and removes it, as an administrator would behind everyone's back.
 func Destroy(ctx context.Context, at Endpoint, name string) error {
-	client, err := login(ctx, at)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Logout(context.WithoutCancel(ctx)) }()
-	all, err := virtualMachines(ctx, client)
-	if err != nil {
-		return err
-	}
-	// In any folder; templates are none.
-	named := slices.DeleteFunc(all, func(vm mo.VirtualMachine) bool { return vm.Name != name || vm.Summary.Config.Template })
-	if len(named) != 1 {
-		return fmt.Errorf("finding %q: %d virtual machines have that name", name, len(named))
-	}
-	vm := object.NewVirtualMachine(client.Client, named[0].Reference())
-	// A machine that is off already need not be switched off.
-	if task, err := vm.PowerOff(ctx); err == nil {
-		_ = task.Wait(ctx)
-	}
-	task, err := vm.Destroy(ctx)
-	if err == nil {
-		err = task.Wait(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("destroying %s: %w", name, err)
-	}
-	return nil
+	return inventory(ctx, at, func(client *govmomi.Client, found []mo.VirtualMachine) error {
+		named := slices.DeleteFunc(found, func(vm mo.VirtualMachine) bool { return vm.Name != name })
+		if len(named) != 1 {
+			return fmt.Errorf("finding %q: %d virtual machines have that name", name, len(named))
+		}
+		vm := object.NewVirtualMachine(client.Client, named[0].Reference())
+		// A machine that is off already need not be switched off.
+		if task, err := vm.PowerOff(ctx); err == nil {
+			_ = task.Wait(ctx)
+		}
+		task, err := vm.Destroy(ctx)
+		if err == nil {
+			err = task.Wait(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("destroying %s: %w", name, err)
+		}
+		return nil
+	})
 }
 
-func virtualMachines(ctx context.Context, client *govmomi.Client) ([]mo.VirtualMachine, error) {
-	all, err := view.NewManager(client.Client).CreateContainerView(ctx, client.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
-	if err != nil {
-		return nil, fmt.Errorf("making a view: %w", err)
-	}
-	defer func() { _ = all.Destroy(context.WithoutCancel(ctx)) }()
-	var found []mo.VirtualMachine
-	if err := all.Retrieve(ctx, []string{"VirtualMachine"}, []string{"name", "summary", "guest.ipAddress"}, &found); err != nil {
-		return nil, fmt.Errorf("listing virtual machines: %w", err)
-	}
-	return found, nil
-}
-
-func login(ctx context.Context, at Endpoint) (*govmomi.Client, error) {
+// inventory logs in and does something with the virtual machines that are no templates.
+func inventory(ctx context.Context, at Endpoint, do func(*govmomi.Client, []mo.VirtualMachine) error) error {
 	where := &url.URL{Scheme: "https", Host: at.Address, Path: "/sdk", User: url.UserPassword(at.Username, at.Password)}
 	// The simulator's certificate is its own, and so the driver does not look at it either.
 	client, err := govmomi.NewClient(ctx, where, true)
 	if err != nil {
-		return nil, fmt.Errorf("logging in to %s: %w", at.Address, err)
+		return fmt.Errorf("logging in to %s: %w", at.Address, err)
 	}
-	return client, nil
+	defer func() { _ = client.Logout(context.WithoutCancel(ctx)) }() // with it the view goes
+	all, err := view.NewManager(client.Client).CreateContainerView(ctx, client.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
+	if err != nil {
+		return fmt.Errorf("making a view: %w", err)
+	}
+	var found []mo.VirtualMachine
+	if err := all.Retrieve(ctx, []string{"VirtualMachine"}, []string{"name", "summary", "guest.ipAddress"}, &found); err != nil {
+		return fmt.Errorf("listing virtual machines: %w", err)
+	}
+	return do(client, slices.DeleteFunc(found, func(vm mo.VirtualMachine) bool { return vm.Summary.Config.Template }))
 }
 
 const endpointFile = "endpoint.json"
