@@ -49,15 +49,15 @@ func TestAll_ofAnInstallation(t *testing.T) {
 	applier, c := newApplier(t)
 	var writes atomic.Int32
 	applier.Client = counted(c, &writes)
-	objs, err := charts.Objects(charts.Settings{Namespace: "applied", Image: "i", Replicas: 2, ImagePullSecrets: []string{"s"}, JobCA: []byte("PEM"), WithCRDs: true,
-		NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}})
+	objs, err := charts.Objects(charts.Settings{Namespace: "applied", Image: "i", Replicas: 2, ImagePullSecrets: []string{"s"}, Jobs: charts.JobSettings{CABundle: "PEM"}, WithCRDs: true,
+		NodeSelector: map[string]string{"a": "b"}, Tolerations: []string{"k"}})
 	require.NoError(t, err)
 	wrote, err := applier.All(t.Context(), objs...)
 	require.NoError(t, err)
 	require.Equal(t, len(objs), wrote)
 	require.EqualValues(t, len(objs), writes.Load())
-	again, err := charts.Objects(charts.Settings{Namespace: "applied", Image: "i", Replicas: 2, ImagePullSecrets: []string{"s"}, JobCA: []byte("PEM"), WithCRDs: true,
-		NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}})
+	again, err := charts.Objects(charts.Settings{Namespace: "applied", Image: "i", Replicas: 2, ImagePullSecrets: []string{"s"}, Jobs: charts.JobSettings{CABundle: "PEM"}, WithCRDs: true,
+		NodeSelector: map[string]string{"a": "b"}, Tolerations: []string{"k"}})
 	require.NoError(t, err)
 	for range 2 {
 		wrote, err = applier.All(t.Context(), again...)

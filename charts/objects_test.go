@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -27,12 +25,11 @@ func settings() map[string]charts.Settings {
 	return map[string]charts.Settings{
 		"least": {Image: "registry.example/drover:1"},
 		"most": {
-			Namespace: "machines", Image: "registry.example/drover@sha256:0123", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []string{"one", "two"},
-			Replicas: 3, ExternalCAPI: true, Args: []string{"--capi=external", `--job-no-proxy=a,b "c" ${D}`}, JobCA: []byte(testCA), WebhookClientCA: []byte(testCA),
-			ServerURL: "https://drover.example:30345", AgentsServiceType: corev1.ServiceTypeNodePort, AgentsNodePort: 30345,
-			APIServerCIDRs: []string{"192.0.2.1/32", "2001:db8::/64"}, NodeSelector: map[string]string{"disk": "fast"},
-			Tolerations: []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "drover", Effect: corev1.TaintEffectNoSchedule},
-				{Key: "other", Operator: corev1.TolerationOpExists}},
+			Namespace: "machines", Image: "registry.example/drover@sha256:0123", ImagePullPolicy: "Always", ImagePullSecrets: []string{"one", "two"},
+			Replicas: 3, CAPI: "external", Args: []string{"--v=1"}, Jobs: charts.JobSettings{NoProxy: `a,b "c" ${D}`, CABundle: testCA},
+			Webhooks:     charts.WebhookSettings{ClientCA: testCA, APIServerCIDRs: []string{"192.0.2.1/32", "2001:db8::/64"}},
+			Agents:       charts.AgentSettings{ServerURL: "https://drover.example:30345", ServiceType: "NodePort", NodePort: 30345},
+			NodeSelector: map[string]string{"disk": "fast"}, Tolerations: []string{"dedicated=drover:NoSchedule", "other"},
 		},
 	}
 }
@@ -42,9 +39,7 @@ func stream(t *testing.T, objs []client.Object) string {
 	t.Helper()
 	var out strings.Builder
 	for _, obj := range objs {
-		content, err := charts.Content(obj)
-		require.NoError(t, err)
-		text, err := yaml.Marshal(content)
+		text, err := yaml.Marshal(obj)
 		require.NoError(t, err)
 		fmt.Fprintf(&out, "---\n%s", text)
 	}
@@ -63,8 +58,7 @@ func TestObjectsAreGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The role is golden as it is: controller-gen writes it.
 			objs := slices.DeleteFunc(objects(t, s), func(obj client.Object) bool {
-				role, ok := obj.(*rbacv1.ClusterRole)
-				return ok && role.Name == charts.Name
+				return obj.GetObjectKind().GroupVersionKind().Kind == "ClusterRole" && obj.GetName() == charts.Name
 			})
 			golden.Require(t, "testdata/"+name+".yaml", stream(t, objs))
 		})
@@ -111,25 +105,14 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 	}, got)
 }
 
-// Printing a definition must not change what it means: an empty map in a schema says something.
-func TestContentOfDefinitionsIsWhole(t *testing.T) {
+// Kinds with a status keep it when they are printed.
+func TestDefinitionsAreWhole(t *testing.T) {
 	crds, err := charts.CRDs()
 	require.NoError(t, err)
 	require.Len(t, crds, 7)
+	printed, statuses := objects(t, charts.Settings{Image: "x", WithCRDs: true}), map[string]bool{}
 	for _, crd := range crds {
-		content, err := charts.Content(crd)
-		require.NoError(t, err)
-		require.NotContains(t, content, "status")
-		text, err := yaml.Marshal(content)
-		require.NoError(t, err)
-		require.NotContains(t, string(text), ": null\n")
-		back := &apiextensionsv1.CustomResourceDefinition{}
-		require.NoError(t, yaml.UnmarshalStrict(text, back))
-		require.Equal(t, crd.Spec, back.Spec, crd.Name)
-		require.Equal(t, crd.ObjectMeta, back.ObjectMeta, crd.Name)
-	}
-	statuses := map[string]bool{}
-	for _, crd := range crds {
+		require.Equal(t, crd.Spec, find[apiextensionsv1.CustomResourceDefinition](t, printed, crd.Name).Spec, crd.Name)
 		statuses[crd.Name] = crd.Spec.Versions[0].Subresources != nil && crd.Spec.Versions[0].Subresources.Status != nil
 	}
 	require.Equal(t, map[string]bool{"nodedrivers.management.cattle.io": true, "rkeclusters.rke.cattle.io": true, "rkeclustertemplates.rke.cattle.io": false,
@@ -137,14 +120,18 @@ func TestContentOfDefinitionsIsWhole(t *testing.T) {
 		"serverscans.rke.cattle.io": true}, statuses)
 }
 
-func TestSettingsThatCannotBe(t *testing.T) {
-	for message, s := range map[string]charts.Settings{
-		"the image must be given":                     {},
-		"the number of replicas must not be negative": {Image: "x", Replicas: -1},
-	} {
-		objs, err := charts.Objects(s)
-		require.EqualError(t, err, message)
-		require.Empty(t, objs)
+func TestObjects_withoutImage(t *testing.T) {
+	objs, err := charts.Objects(charts.Settings{})
+	require.ErrorContains(t, err, "image must be set")
+	require.Empty(t, objs)
+}
+
+// Labels are the same in the chart.
+func TestLabels(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("drover", "templates", "_helpers.tpl"))
+	require.NoError(t, err)
+	for key, value := range charts.Labels() {
+		require.Regexp(t, regexp.QuoteMeta(key)+`: "?`+regexp.QuoteMeta(value)+`"?\n`, string(text))
 	}
 }
 

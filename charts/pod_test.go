@@ -1,7 +1,7 @@
 package charts_test
 
 import (
-	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +10,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/charts"
@@ -17,12 +19,13 @@ import (
 	"github.com/drover-project/drover/driver"
 )
 
-// find returns the one object of a type and name.
-func find[T client.Object](t *testing.T, objs []client.Object, name string) T {
+// find returns the one object of a type and name, read strictly.
+func find[T any](t *testing.T, objs []client.Object, name string) *T {
 	t.Helper()
-	var found []T
+	var found []*T
 	for _, obj := range objs {
-		if typed, ok := obj.(T); ok && obj.GetName() == name {
+		if typed := new(T); strings.HasSuffix(reflect.TypeFor[T]().String(), "."+obj.GetObjectKind().GroupVersionKind().Kind) && obj.GetName() == name {
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj.(*unstructured.Unstructured).Object, typed, true))
 			found = append(found, typed)
 		}
 	}
@@ -34,12 +37,12 @@ func find[T client.Object](t *testing.T, objs []client.Object, name string) T {
 func TestManagerIsStartedAsAsked(t *testing.T) {
 	for name, s := range settings() {
 		t.Run(name, func(t *testing.T) {
-			container := find[*appsv1.Deployment](t, objects(t, s), charts.Name).Spec.Template.Spec.Containers[0]
+			container := find[appsv1.Deployment](t, objects(t, s), charts.Name).Spec.Template.Spec.Containers[0]
 			require.Equal(t, []string{"/manager"}, container.Command)
-			require.Equal(t, append([]string{"--leader-elect", "--webhook-port=9443", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081"}, s.Args...),
-				container.Args)
+			require.Equal(t, []string{"--leader-elect", "--webhook-port=9443", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081"}, container.Args[:4])
+			require.Equal(t, append([]string{}, s.Args...), container.Args[len(container.Args)-len(s.Args):])
 			require.Equal(t, s.Image, container.Image)
-			require.Equal(t, s.ImagePullPolicy, container.ImagePullPolicy)
+			require.EqualValues(t, s.ImagePullPolicy, container.ImagePullPolicy)
 			var env []string
 			for _, variable := range container.Env {
 				require.Empty(t, variable.Value)
@@ -48,21 +51,23 @@ func TestManagerIsStartedAsAsked(t *testing.T) {
 			require.Equal(t, []string{"POD_NAMESPACE=metadata.namespace", "POD_NAME=metadata.name", "POD_UID=metadata.uid"}, env)
 		})
 	}
+	container := find[appsv1.Deployment](t, objects(t, settings()["most"]), charts.Name).Spec.Template.Spec.Containers[0]
+	require.Contains(t, container.Args, `--job-no-proxy=a,b "c" ${D}`)
 }
 
 // The CA certificates of Jobs are where the flag says that they are.
 func TestCertificatesOfJobsAreWhereTheManagerLooks(t *testing.T) {
 	objs := objects(t, settings()["most"])
-	pod := find[*appsv1.Deployment](t, objs, charts.Name).Spec.Template.Spec
-	configMap := find[*corev1.ConfigMap](t, objs, charts.JobCAConfigMap)
+	pod := find[appsv1.Deployment](t, objs, charts.Name).Spec.Template.Spec
+	configMap := find[corev1.ConfigMap](t, objs, "drover-job-ca")
 	mount := pod.Containers[0].VolumeMounts[0]
 	require.True(t, mount.ReadOnly)
 	require.Equal(t, pod.Volumes[0].Name, mount.Name)
 	require.Equal(t, configMap.Name, pod.Volumes[0].ConfigMap.Name)
-	require.Equal(t, map[string]string{path.Base(charts.JobCAFile): testCA}, configMap.Data)
-	require.Equal(t, path.Dir(charts.JobCAFile), mount.MountPath)
+	require.Equal(t, map[string]string{"ca.pem": testCA}, configMap.Data)
+	require.Contains(t, pod.Containers[0].Args, "--job-ca-file="+mount.MountPath+"/ca.pem")
 
-	least := find[*appsv1.Deployment](t, objects(t, settings()["least"]), charts.Name).Spec.Template.Spec
+	least := find[appsv1.Deployment](t, objects(t, settings()["least"]), charts.Name).Spec.Template.Spec
 	require.Empty(t, least.Volumes)
 	require.Empty(t, least.Containers[0].VolumeMounts)
 }
@@ -70,7 +75,7 @@ func TestCertificatesOfJobsAreWhereTheManagerLooks(t *testing.T) {
 // The pod can do little even when it is taken over.
 func TestManagerRunsRestricted(t *testing.T) {
 	for name, s := range settings() {
-		pod := find[*appsv1.Deployment](t, objects(t, s), charts.Name).Spec.Template.Spec
+		pod := find[appsv1.Deployment](t, objects(t, s), charts.Name).Spec.Template.Spec
 		require.True(t, *pod.SecurityContext.RunAsNonRoot, name)
 		require.NotZero(t, *pod.SecurityContext.RunAsUser, name)
 		require.False(t, pod.HostNetwork || pod.HostPID || pod.HostIPC, name)

@@ -33,9 +33,7 @@ func install(t *testing.T, s charts.Settings) (client.Client, []client.Object) {
 	applied := map[string][]metav1.ManagedFieldsEntry{}
 	for round := range 2 {
 		for _, obj := range objs {
-			content, err := charts.Content(obj)
-			require.NoError(t, err)
-			sent := &unstructured.Unstructured{Object: content}
+			sent := obj.(*unstructured.Unstructured).DeepCopy()
 			id := sent.GetKind() + " " + sent.GetName()
 			require.NoError(t, c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(sent), client.FieldOwner("user"), client.ForceOwnership), id)
 			if round == 0 {
@@ -59,8 +57,7 @@ func TestServerTakesAnInstallation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.WithCRDs = true
 			c, objs := install(t, s)
-			deployment, ok := objs[len(objs)-1].(*appsv1.Deployment)
-			require.True(t, ok)
+			deployment := find[appsv1.Deployment](t, objs[len(objs)-1:], charts.Name)
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: "one", Labels: deployment.Spec.Template.Labels},
 				Spec:       deployment.Spec.Template.Spec,
@@ -85,7 +82,7 @@ func requireSelected(t *testing.T, c client.Client, deployment *appsv1.Deploymen
 	for _, port := range pod.Spec.Containers[0].Ports {
 		ports[port.ContainerPort] = true
 	}
-	for _, name := range []string{charts.WebhookService, charts.MetricsService} {
+	for _, name := range []string{charts.WebhookService, "drover-metrics"} {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: name}}
 		testkit.ExpectExists(t, c, service)
 		require.Equal(t, pod.Labels, service.Spec.Selector)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -28,9 +28,6 @@ import (
 type manifestOptions struct {
 	settings charts.Settings
 	jobs     jobOptions
-	capi     string
-	// serviceType is that of the Service of agents.
-	serviceType string
 	// clientCA is the file of API servers' CA certificates, read here.
 	clientCA string
 	// managerArgs are handed on as they are.
@@ -54,24 +51,20 @@ func manifestsCommand() *cobra.Command {
 	flags.StringVar(&o.settings.Namespace, "namespace", charts.DefaultNamespace, "namespace of the manager")
 	flags.Int32Var(&o.settings.Replicas, "replicas", 1, "managers to run; one of them acts")
 	flags.BoolVar(&o.settings.WithCRDs, "with-crds", false, "print our CRDs too")
-	flags.StringVar(&o.capi, "capi", string(capi.Auto), "who runs Cluster API's core: auto, embedded or external")
+	flags.StringVar(&o.settings.CAPI, "capi", string(capi.Auto), "who runs Cluster API's core: auto, embedded or external")
 	flags.StringVar(&o.clientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of the certificate that the API server shows to webhooks; it becomes a ConfigMap")
-	flags.StringArrayVar(&o.settings.APIServerCIDRs, "api-server-cidr", nil, "addresses that API servers call from, such as 192.0.2.10/32; a NetworkPolicy lets nobody else reach the webhooks; may be repeated")
-	flags.StringVar(&o.settings.ServerURL, "server-url", "", "how servers reach Service drover-agents, such as https://drover.example.org; machines with an RKEBootstrap need it (default: no such Service)")
-	flags.StringVar(&o.serviceType, "agents-service-type", "", "type of Service drover-agents: ClusterIP, NodePort or LoadBalancer (default: NodePort with --agents-node-port, else the cluster's)")
-	flags.Int32Var(&o.settings.AgentsNodePort, "agents-node-port", 0, "port of Service drover-agents on nodes (default: any)")
+	flags.StringArrayVar(&o.settings.Webhooks.APIServerCIDRs, "api-server-cidr", nil, "addresses that API servers call from, such as 192.0.2.10/32; a NetworkPolicy lets nobody else reach the webhooks; may be repeated")
+	flags.StringVar(&o.settings.Agents.ServerURL, "server-url", "", "how servers reach Service drover-agents, such as https://drover.example.org; machines with an RKEBootstrap need it (default: no such Service)")
+	flags.StringVar(&o.settings.Agents.ServiceType, "agents-service-type", "", "type of Service drover-agents: ClusterIP, NodePort or LoadBalancer (default: NodePort with --agents-node-port, else the cluster's)")
+	flags.Int32Var(&o.settings.Agents.NodePort, "agents-node-port", 0, "port of Service drover-agents on nodes (default: any)")
 	flags.StringArrayVar(&o.managerArgs, "manager-arg", nil, "a further flag of the manager, such as --manager-arg=--v=1; may be repeated")
 	o.jobs.addFlags(flags)
 	return cmd
 }
 
 func (o *manifestOptions) print(out io.Writer) error {
-	if o.jobs.image == "" {
-		o.jobs.image = o.settings.Image
-	}
-	if o.settings.Image == "" {
-		o.settings.Image = o.jobs.image
-	}
+	o.jobs.image = cmp.Or(o.jobs.image, o.settings.Image)
+	o.settings.Image = cmp.Or(o.settings.Image, o.jobs.image)
 	if err := o.validate(); err != nil {
 		return err
 	}
@@ -80,30 +73,41 @@ func (o *manifestOptions) print(out io.Writer) error {
 		return err
 	}
 	s := o.settings
-	s.ImagePullPolicy, s.ImagePullSecrets, s.JobCA = corev1.PullPolicy(o.jobs.pullPolicy), o.jobs.pullSecrets, jobs.CABundle
-	s.ExternalCAPI = capi.Mode(o.capi) == capi.External
-	s.NodeSelector, s.Tolerations = jobs.NodeSelector, jobs.Tolerations
-	s.Args = slices.Concat([]string{"--capi=" + o.capi}, o.jobs.args())
+	s.ImagePullPolicy, s.ImagePullSecrets, s.NodeSelector, s.Tolerations = o.jobs.pullPolicy, o.jobs.pullSecrets, o.jobs.nodeSelector, o.jobs.tolerations
+	s.Jobs = charts.JobSettings{
+		Image: o.jobs.image, HTTPProxy: o.jobs.httpProxy, HTTPSProxy: o.jobs.httpsProxy, NoProxy: o.jobs.noProxy, CABundle: string(jobs.CABundle),
+	}
 	if o.clientCA != "" {
 		if _, err := readClientCA(o.clientCA); err != nil {
 			return err
 		}
-		if s.WebhookClientCA, err = os.ReadFile(o.clientCA); err != nil {
+		pem, err := os.ReadFile(o.clientCA)
+		if err != nil {
 			return err
 		}
-		s.Args = append(s.Args, "--webhook-client-ca-file="+charts.WebhookCAFile)
+		s.Webhooks.ClientCA = string(pem)
 	}
-	if s.AgentsServiceType = corev1.ServiceType(o.serviceType); s.ServerURL != "" {
-		s.Args = append(s.Args, "--server-url="+s.ServerURL)
+	s.Args = slices.Concat(o.jobs.furtherArgs(), o.managerArgs)
+	objs, err := charts.Objects(s)
+	if err != nil {
+		return err
 	}
-	s.Args = append(s.Args, o.managerArgs...)
-	return printObjects(out, s)
+	for _, obj := range objs {
+		text, err := yaml.Marshal(obj)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // validate names everything that is wrong with the command line at once: the manager itself would say so only in the cluster.
 func (o *manifestOptions) validate() error {
 	problems := multierror.Append(nil, o.jobs.validate()...)
-	if _, err := capi.ParseMode(o.capi); err != nil {
+	if _, err := capi.ParseMode(o.settings.CAPI); err != nil {
 		problems = multierror.Append(problems, err)
 	}
 	if o.settings.Replicas < 1 {
@@ -112,7 +116,7 @@ func (o *manifestOptions) validate() error {
 	if len(validation.IsDNS1123Label(o.settings.Namespace)) > 0 {
 		problems = multierror.Append(problems, fmt.Errorf("--namespace=%s is no name of a namespace", o.settings.Namespace))
 	}
-	for _, cidr := range o.settings.APIServerCIDRs {
+	for _, cidr := range o.settings.Webhooks.APIServerCIDRs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			problems = multierror.Append(problems, fmt.Errorf("--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr))
 		}
@@ -123,22 +127,23 @@ func (o *manifestOptions) validate() error {
 // validateAgents holds the Service of agents to what Kubernetes takes, and its address to what servers can reach.
 func (o *manifestOptions) validateAgents() []error {
 	var problems []error
-	if !isVariable(o.settings.ServerURL) {
-		problems = (&agentOptions{serverURL: o.settings.ServerURL, address: ":0"}).validate()
+	agents := o.settings.Agents
+	if !isVariable(agents.ServerURL) {
+		problems = (&agentOptions{serverURL: agents.ServerURL, address: ":0"}).validate()
 	}
-	if server, err := url.Parse(o.settings.ServerURL); err == nil && isHere(server.Hostname()) {
+	if server, err := url.Parse(agents.ServerURL); err == nil && isHere(server.Hostname()) {
 		problems = append(problems, fmt.Errorf("--server-url=https://%s is each server itself: give an address at which servers reach this cluster", server.Host))
 	}
-	if !isVariable(o.serviceType) && !slices.Contains([]corev1.ServiceType{"", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}, corev1.ServiceType(o.serviceType)) {
-		problems = append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", o.serviceType))
+	if !isVariable(agents.ServiceType) && !slices.Contains([]string{"", "ClusterIP", "NodePort", "LoadBalancer"}, agents.ServiceType) {
+		problems = append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", agents.ServiceType))
 	}
-	if port := o.settings.AgentsNodePort; port < 0 || port > 65535 {
+	if port := agents.NodePort; port < 0 || port > 65535 {
 		problems = append(problems, fmt.Errorf("--agents-node-port=%d is no port", port))
 	}
-	if o.settings.AgentsNodePort > 0 && o.serviceType == string(corev1.ServiceTypeClusterIP) {
+	if agents.NodePort > 0 && agents.ServiceType == "ClusterIP" {
 		problems = append(problems, errors.New("--agents-node-port needs --agents-service-type NodePort or LoadBalancer"))
 	}
-	if o.settings.ServerURL == "" && (o.serviceType != "" || o.settings.AgentsNodePort != 0) {
+	if agents.ServerURL == "" && (agents.ServiceType != "" || agents.NodePort != 0) {
 		problems = append(problems, errors.New("--agents-service-type and --agents-node-port need --server-url: without it there is no Service drover-agents"))
 	}
 	return problems
@@ -175,51 +180,12 @@ func (o *manifestOptions) validateManagerArgs() []error {
 	return problems
 }
 
-func printObjects(out io.Writer, s charts.Settings) error {
-	objs, err := charts.Objects(s)
-	if err != nil {
-		return err
-	}
-	for _, obj := range objs {
-		content, err := charts.Content(obj)
-		if err != nil {
-			return err
-		}
-		text, err := yaml.Marshal(content)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// args are the flags of the manager that say the same.
-func (j *jobOptions) args() []string {
-	args := []string{"--machine-image=" + j.image}
-	add := func(name, value string) {
-		if value != "" {
-			args = append(args, "--"+name+"="+value)
-		}
-	}
-	add("image-pull-policy", j.pullPolicy)
-	for _, name := range j.pullSecrets {
-		add("image-pull-secrets", name)
-	}
-	addPairs(add, "node-selector", j.nodeSelector)
+// furtherArgs are the flags of the manager about Jobs for which the chart has no value of its own.
+func (j *jobOptions) furtherArgs() []string {
+	var args []string
+	add := func(name, value string) { args = append(args, "--"+name+"="+value) }
 	if !slices.Equal(j.architectures, []string{runtime.GOARCH}) {
 		add("job-architectures", strings.Join(j.architectures, ","))
-	}
-	for _, toleration := range j.tolerations {
-		add("tolerations", toleration)
-	}
-	add("job-http-proxy", j.httpProxy)
-	add("job-https-proxy", j.httpsProxy)
-	add("job-no-proxy", j.noProxy)
-	if j.caFile != "" {
-		add("job-ca-file", charts.JobCAFile)
 	}
 	for _, d := range []struct {
 		name  string
@@ -229,13 +195,13 @@ func (j *jobOptions) args() []string {
 			add(d.name, d.value.String())
 		}
 	}
-	addPairs(add, "job-requests", j.requests)
-	addPairs(add, "job-limits", j.limits)
-	return args
-}
-
-func addPairs(add func(name, value string), flagName string, pairs map[string]string) {
-	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		add(flagName, key+"="+pairs[key])
+	for _, r := range []struct {
+		name  string
+		pairs map[string]string
+	}{{"job-requests", j.requests}, {"job-limits", j.limits}} {
+		for _, key := range slices.Sorted(maps.Keys(r.pairs)) {
+			add(r.name, key+"="+r.pairs[key])
+		}
 	}
+	return args
 }

@@ -143,6 +143,10 @@ func TestChartEqualsManifests(t *testing.T) {
 			values: map[string]any{"webhooks": map[string]any{"clientCA": string(pem), "apiServerCIDRs": []any{"192.0.2.1/32"}}},
 			flags:  []string{"--webhook-client-ca-file=" + ca, "--api-server-cidr=192.0.2.1/32"},
 		},
+		"another image for Jobs": {
+			values: map[string]any{"jobs": map[string]any{"image": "other:1"}},
+			flags:  []string{"--machine-image=other:1"},
+		},
 		"further flags": {
 			values: map[string]any{"args": []any{"--v=1", "--job-ttl=1h0m0s"}},
 			flags:  []string{"--manager-arg=--v=1", "--manager-arg=--job-ttl=1h0m0s"},

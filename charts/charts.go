@@ -1,0 +1,75 @@
+package charts
+
+import (
+	"embed"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed drover/values.yaml drover/templates/* drover/crds/*.yaml drover/rbac/role.yaml
+var files embed.FS
+
+// Names of what belongs to the manager, as the chart has them.
+const (
+	// Name of the Deployment, service account, roles and bindings.
+	Name = "drover-manager"
+	// DefaultNamespace is where the manager runs unless told otherwise.
+	DefaultNamespace = "drover-system"
+	// WebhookService is the Service through which the API server reaches the webhooks, and WebhookPort the manager's port.
+	WebhookService = "drover-webhooks"
+	WebhookPort    = 9443
+	// ReleasesConfigMap takes the place of the catalogue of releases that is built in; nobody makes it but an administrator.
+	ReleasesConfigMap = "drover-releases"
+	// AgentsService is the Service of the port that agents call, and AgentsDir has the agents that servers fetch.
+	AgentsService = "drover-agents"
+	AgentsPort    = 9345
+	AgentsDir     = "/usr/share/drover/agents"
+)
+
+// Labels are on every object of an installation, also on what the manager installs itself; clusterctl goes by them.
+func Labels() map[string]string {
+	return map[string]string{
+		"app.kubernetes.io/name":       "drover",
+		"app.kubernetes.io/part-of":    "drover",
+		"cluster.x-k8s.io/provider":    "infrastructure-drover",
+		"clusterctl.cluster.x-k8s.io":  "",
+		"app.kubernetes.io/managed-by": "drover",
+	}
+}
+
+// CRDs returns our static CRDs.
+func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	entries, err := files.ReadDir("drover/crds")
+	if err != nil {
+		return nil, fmt.Errorf("listing our CRDs: %w", err)
+	}
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(entries))
+	for _, entry := range entries {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := read("drover/crds/"+entry.Name(), crd); err != nil {
+			return nil, err
+		}
+		crds = append(crds, crd)
+	}
+	return crds, nil
+}
+
+// ManagerRole returns the manager's ClusterRole.
+func ManagerRole() (*rbacv1.ClusterRole, error) {
+	role := &rbacv1.ClusterRole{}
+	return role, read("drover/rbac/role.yaml", role)
+}
+
+func read(name string, into any) error {
+	data, err := files.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("reading embedded file %s: %w", name, err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		return fmt.Errorf("decoding embedded file %s: %w", name, err)
+	}
+	return nil
+}
