@@ -9,12 +9,7 @@ var _ = add(Cloud{
 	Tags:      TagFlag{Flag: "aliyunecs-tag", Form: List, Characters: " +-._:/@", MaxKey: 64, MaxValue: 128},
 	KeyUnless: []string{"aliyunecs-ssh-keypair", "aliyunecs-ssh-keypath"},
 	Beside:    "its elastic IP address and route entry",
-	Caveats: []Caveat{
-		{LateTags, "The driver sets tags after the server is made, and goes on when that fails."},
-		{NeedsSSH, "The driver logs in with a password while it makes the server, so that the Job must reach its SSH port."},
-		{Leftovers, "The driver leaves its security group."},
-		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
-	},
+	Leftovers: "The driver leaves its security group.",
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"invalidaccesskeyid", "signaturedoesnotmatch", "forbidden.ram", "unauthorizedoperation"}},
 		{rkev1.ClassThrottled, []string{"throttling"}},

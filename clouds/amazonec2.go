@@ -26,8 +26,8 @@ var _ = add(Cloud{
 			"eks.%.api.aws", "kms.%.amazonaws.com", "kms.%.amazonaws.com.cn", "kms.%.api.aws"},
 		Public: []string{"accessKey"}, Private: []string{"secretKey"}, Passwords: []string{"sessionToken"},
 		Files: map[string]string{"sshKeyContents": "sshKeypath", "userdata": "userdata"}},
-	Beside:  "its SSH key pair",
-	Caveats: []Caveat{{Leftovers, "The driver leaves its security groups, rancher-nodes unless amazonec2-security-group names others: machines share them."}},
+	Beside:    "its SSH key pair",
+	Leftovers: "The driver leaves its security groups, rancher-nodes unless amazonec2-security-group names others: machines share them.",
 	words: words{
 		// Error codes of Amazon EC2, as its SDK prints them before the message.
 		rules: []rule{

@@ -17,8 +17,8 @@ var _ = add(Cloud{
 	NodeDriver: &NodeDriver{Description: "Microsoft Azure.", Active: true, AddCredential: true,
 		Public: []string{"clientId", "subscriptionId", "tenantId", "environment"}, Private: []string{"clientSecret"},
 		Optional: []string{"tenantId"}, Files: map[string]string{"customData": "customData"}},
-	Beside:  "its network interface, public IP address and disk; where no other server uses them, also the network security group, availability set, subnet and virtual network",
-	Caveats: []Caveat{{Leftovers, "The driver leaves the resource group and the storage account."}},
+	Beside:    "its network interface, public IP address and disk; where no other server uses them, also the network security group, availability set, subnet and virtual network",
+	Leftovers: "The driver leaves the resource group and the storage account.",
 	// Error codes of Azure Resource Manager.
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"authorizationfailed", "invalidauthenticationtoken", "aadsts", "adal: refresh request failed",

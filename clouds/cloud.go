@@ -76,8 +76,9 @@ type Cloud struct {
 	// Beside is what the driver's Remove takes along with the server, so that it is left when a server is given up; empty when
 	// that is not known. It is what Remove deletes in rancher/machine, drivers/<name>, or in the source that the file names.
 	Beside string
-	// Caveats are what the driver cannot promise.
-	Caveats []Caveat
+	// Leftovers says, in a sentence for users, what the driver's Remove leaves behind that may cost money. What else a driver cannot
+	// promise is in docs/drivers.md.
+	Leftovers string
 
 	words words
 }

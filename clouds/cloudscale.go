@@ -11,10 +11,6 @@ var _ = add(Cloud{
 		Plugin: Plugin{URL: "https://github.com/cloudscale-ch/docker-machine-driver-cloudscale/releases/download/v1.2.0/docker-machine-driver-cloudscale_v1.2.0_linux_amd64.tar.gz",
 			Checksums: map[string]string{"amd64": "e33fbd6c2f87b1c470bcb653cc8aa50baf914a9d641a2f18f86a07c398cfb544"}}},
 	Beside: "its volumes",
-	Caveats: []Caveat{
-		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
-		{Waits, "The driver waits for an address without end; the Job's deadline ends it."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"authentication credentials were not provided", "invalid token"}},
 		{rkev1.ClassInvalid, []string{"detail: not found", "does not exist"}},

@@ -17,20 +17,8 @@ var _ = add(Cloud{
 	// operator allows more.
 	UserData: UserData{Habit: Base64, Flag: "cloudstack-userdata-base64", Excludes: []string{"cloudstack-userdata-file"},
 		Limit: Limit{Bytes: 32<<10 - 1, Base64: true}},
-	Beside: "its SSH key pair, firewall rules and security group, and the public IP address taken for it",
-	Caveats: []Caveat{
-		{LateID, "The record names the server only after the job that makes it has ended, for which the driver waits cloudstack-timeout seconds. When that fails, a server may be there whose ID nobody knows."},
-		{LateTags, "The driver sets tags last: a server whose creation failed before has none."},
-		{Broken, "The driver does not verify the certificate of CloudStack's API."},
-		{Broken, "Without cloudstack-network or cloudstack-network-id the server is made, and its creation fails."},
-		{Broken, "With cloudstack-zone-id a failure domain has no effect: name the zone with cloudstack-zone."},
-		{Broken, "With cloudstack-http-get-only CloudStack takes less than 4 KiB of user data, measured in base64."},
-		{Broken, "A removal that failed half-way fails again over the firewall rule, address or key pair that is gone: then destroy the server at CloudStack."},
-		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
-		{Leftovers, "The driver leaves data volumes unless cloudstack-delete-volumes is set, and without cloudstack-expunge CloudStack keeps a destroyed server for a while."},
-		{Firewall, "The driver opens ports 22 and 2376 alone, at the public address or in the server's security group: open the ports you need yourself."},
-		{Tells, "An error of the network shows the request's address with the API key and the request's signature; Drover hides the key there."},
-	},
+	Beside:    "its SSH key pair, firewall rules and security group, and the public IP address taken for it",
+	Leftovers: "The driver leaves data volumes unless cloudstack-delete-volumes is set, and without cloudstack-expunge CloudStack keeps a destroyed server for a while.",
 	// The SDK prints "CloudStack API error <code> (CSExceptionErrorCode: …): <text>", and of a job 'Undefined error: {"errorcode":<code>,…}'.
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"api error 531", `"errorcode":531`}},

@@ -9,12 +9,8 @@ var _ = add(Cloud{
 	UserData: UserData{Habit: PathAtCreate, Flag: "exoscale-userdata", Limit: Limit{Bytes: 32 << 10, Base64: true, Gzip: true}},
 	NodeDriver: &NodeDriver{Description: "Exoscale.", Hosts: []string{"api.exoscale.ch"},
 		Public: []string{"apiKey"}, Private: []string{"apiSecretKey"}, Files: map[string]string{"sshKey": "sshKey", "userdata": "userdata"}},
-	Beside: "its SSH key",
-	Caveats: []Caveat{
-		{LateID, "The record names the server only when the operation that makes it has ended."},
-		{NeedsSSH, "The driver logs in while it makes the server, unless exoscale-ssh-key names a key, so that the Job must reach its SSH port."},
-		{Leftovers, "The driver leaves its security group and anti-affinity groups."},
-	},
+	Beside:    "its SSH key",
+	Leftovers: "The driver leaves its security group and anti-affinity groups.",
 	words: words{
 		rules: []rule{
 			{rkev1.ClassInvalid, []string{"missing an api key", "missing an api secret", "unable to find image", "response: bad request",

@@ -14,9 +14,6 @@ var _ = add(Cloud{
 		Plugin: Plugin{URL: "https://github.com/harvester/docker-machine-driver-harvester/releases/download/v1.0.3/docker-machine-driver-harvester-{arch}.tar.gz",
 			Checksums: map[string]string{"amd64": "cd380ba3f33f104523420d973c4dd724a0973bceec0b303f348ca03d446af506", "arm64": "e9f853eeedcec687f618286f8ff45ba694cdc71ece9cf11600de931afa204779"}}},
 	Beside: "its volumes",
-	Caveats: []Caveat{
-		{Broken, "With the option harvester-cluster-name a machine whose name has no dash makes the driver crash."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassQuota, []string{"exceeded quota"}},
 		{rkev1.ClassCapacity, []string{"too many retries waiting for machine to be running"}},

@@ -12,12 +12,8 @@ var _ = add(Cloud{
 	UserData: UserData{Habit: PathAtCreate, Flag: "hetzner-user-data-file", With: map[string]string{"hetzner-user-data-from-file": "false"},
 		Excludes: []string{"hetzner-user-data"}, Merges: []string{"hetzner-additional-user-data"}, Limit: Limit{Bytes: 32 << 10}},
 	Finder: Finder{Kind: ByTag, Needs: []string{"hetzner-api-token", "hetzner-server-label"}}, Lists: true,
-	Beside: "its SSH keys and the placement group made for it",
-	Caveats: []Caveat{
-		{Leftovers, "The driver leaves volumes, and primary IP addresses that are not deleted with their server."},
-		{LateID, "The record names the server only when the action that makes it has ended; a server of a lost or failed creation is found by its labels."},
-		{Waits, "Unless hetzner-wait-for-running-timeout is set, the driver waits for the server without end; the Job's deadline ends it."},
-	},
+	Beside:    "its SSH keys and the placement group made for it",
+	Leftovers: "The driver leaves volumes, and primary IP addresses that are not deleted with their server.",
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"(unauthorized", "(forbidden", "token_readonly"}},
 		{rkev1.ClassThrottled, []string{"rate_limit_exceeded"}},

@@ -10,11 +10,6 @@ var _ = add(Cloud{
 	UserData: UserData{Habit: Inline, Flag: "ionoscloud-cloud-init", With: map[string]string{"ionoscloud-append-rke-cloud-init": "false"},
 		Excludes: []string{"ionoscloud-cloud-init-b64", "ionoscloud-rancher-provision-user-data"}, CloudConfigOnly: true},
 	Beside: "its NAT gateway, network interfaces, volume and IP block, and the LAN and data center made for it",
-	Caveats: []Caveat{
-		{LateID, "The record names the server only when the request is done. When the wait for that fails, a server may be there whose ID nobody knows."},
-		{RemoveFailsWhenGone, "The driver takes it for an error that a part is gone already."},
-		{Waits, "Before a machine whose name contains -pool, but not -pool1-, or ends in a number other than 1, the driver waits a minute."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"401: authentication failed"}},
 		{rkev1.ClassTransient, []string{"waiting returned a failed resource", "wait timeout has expired"}},

@@ -17,10 +17,6 @@ var _ = add(Cloud{
 				"amd64": "26a71dbbc2f5249a66716cad586c3b4048d3cd9e67c0527442c374dd5dcf1c41",
 				"arm64": "3b1ed74291cbf581c0f8a63d878d79e1fe3b443387c1c0bb8b1d078a78db8bc4"}}},
 	Beside: "its disks",
-	Caveats: []Caveat{
-		{OtherName, "The server's label is the machine's name without the characters that Linode does not take, or the option linode-label."},
-		{Waits, "The SDK tries a request that is throttled up to a thousand times, so that it looks like a driver that hangs."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassQuota, []string{"account limit reached"}},
 		{rkev1.ClassUnauthorized, []string{"oauth scope", "account has been suspended", "invalid token"}},

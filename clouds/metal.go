@@ -12,10 +12,5 @@ func equinix(driver string, known *NodeDriver) Cloud {
 		Driver: driver, ID: "DeviceID", ProviderID: "equinixmetal://{DeviceID}", NodeDriver: known,
 		UserData: UserData{Habit: PathAtCreate, Flag: driver + "-userdata"},
 		Beside:   "its SSH key",
-		Caveats: []Caveat{
-			{NeedsSSH, "The driver logs in while it makes the server, so that the Job must reach its SSH port."},
-			{Waits, "The driver waits for the server without end; the Job's deadline ends it."},
-			{Broken, "Equinix ended the service on 2026-06-30."},
-		},
 	}
 }

@@ -12,10 +12,6 @@ var _ = add(Cloud{
 		Plugin: Plugin{URL: "https://github.com/nutanix/docker-machine/releases/download/v3.7.0/docker-machine-driver-nutanix",
 			Checksums: map[string]string{"amd64": "2f70c4bdccd3c5e68bd8c32aadb5b525275a3cda5799f29736f37bdd168caa94"}}},
 	Beside: "its disks",
-	Caveats: []Caveat{
-		{LateID, "The record names the virtual machine only after the task that makes it has ended. When the driver's five minutes for that are over, the virtual machine stays and nobody knows its ID."},
-		{Tells, "The driver writes the user data to its log; Drover hides it there."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"invalid nutanix credentials"}},
 		{rkev1.ClassInvalid, []string{"cloud-init syntax error", "status: 422", "status: 400"}},

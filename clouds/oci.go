@@ -12,11 +12,6 @@ var _ = add(Cloud{
 		Plugin: Plugin{URL: "https://github.com/rancher-plugins/rancher-machine-driver-oci/releases/download/v1.3.0/docker-machine-driver-oci-linux",
 			Checksums: map[string]string{"amd64": "0a1afa6a0af85ecf3d77cc554960e36e1be5fd12b22b0155717b9289669e4021"}}},
 	Beside: "its boot volume",
-	Caveats: []Caveat{
-		{LateID, "The record names the instance only when it runs. When the wait for that fails, the driver reports success without an ID and the instance stays."},
-		{KillDestroys, "The driver's Kill terminates the instance."},
-		{RemoveFailsWhenGone, "The driver takes it for an error that an instance is gone already."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"notauthenticated", "notauthorized", "error code: notauthorizedornotfound"}},
 		{rkev1.ClassThrottled, []string{"toomanyrequests"}},

@@ -12,9 +12,9 @@ var _ = add(Cloud{
 	NodeDriver: &NodeDriver{Description: "OpenStack.",
 		Private: []string{"password", "applicationCredentialSecret"}, Optional: []string{"password", "applicationCredentialSecret"},
 		Files: map[string]string{"cacert": "cacert", "privateKeyFile": "privateKeyFile", "userDataFile": "userDataFile"}},
-	Beside:  "its floating IP address and SSH key pair",
-	Caveats: []Caveat{{Leftovers, "The driver leaves the volume that it made because of openstack-volume-size, unless the server starts from it."}},
-	words:   words{rules: openstackRules},
+	Beside:    "its floating IP address and SSH key pair",
+	Leftovers: "The driver leaves the volume that it made because of openstack-volume-size, unless the server starts from it.",
+	words:     words{rules: openstackRules},
 })
 
 // novaUserData is of the OpenStack Compute API, "Create Server", user_data: "maximum size is 65535 bytes", base64 encoded.

@@ -17,10 +17,6 @@ var _ = add(Cloud{
 		Plugin: Plugin{URL: "https://otc-rancher.obs.eu-de.otc.t-systems.com/node/driver/0.3.3/docker-machine-driver-otc_0.3.3_linux_amd64.tar.gz",
 			Checksums: map[string]string{"amd64": "2151670a96e3ee71aedcfb5a1b73804a4772c3f9ca7f714f2a572d3868a648d1"}}},
 	Beside: "its SSH key pair, elastic IP address, and the subnet, security group and VPC made for it",
-	Caveats: []Caveat{
-		{LateID, "The record names the server only after the job that makes it has ended, for which the driver waits ten minutes. When that fails, a server may be there whose ID nobody knows."},
-		{Broken, "With a password in the credential the driver makes it the server's administrator password, and Huawei's documentation says that user data has no effect then: use an access key."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"authentication failed", "action forbidden"}},
 		{rkev1.ClassThrottled, []string{"too many requests"}},

@@ -8,11 +8,6 @@ var _ = add(Cloud{
 	Driver: "ovh", ID: "InstanceID", ProviderID: "openstack:///{InstanceID}",
 	UserData: UserData{Habit: PathEarly, Flag: "ovh-userdata"},
 	Beside:   "its SSH key",
-	Caveats: []Caveat{
-		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
-		{NeedsSSH, "The fork of sneederco logs in while it makes the server, so that the Job must reach its SSH port."},
-		{Broken, "The option ovh-tags of the fork is read and never sent."},
-	},
 	// The SDK prints 'OVHcloud API error (status code N): Class: "message"'.
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"invalidcredential", "notcredential", "notgrantedcall", "client::forbidden"}},

@@ -10,12 +10,6 @@ var _ = add(Cloud{
 		Public: []string{"clientIdentifier"}, Private: []string{"clientSecret"},
 		Plugin: Plugin{URL: "https://github.com/phoenixnap/docker-machine-driver-pnap/releases/download/v0.5.1/docker-machine-driver-pnap_0.5.1_linux_amd64.zip",
 			Checksums: map[string]string{"amd64": "5847599c24c137975fd190747a15ad4db9529ae35059b60e5f8bc9a470d55229"}}},
-	Caveats: []Caveat{
-		{KillDestroys, "The driver's Kill deletes the server."},
-		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
-		{Waits, "The driver waits for the server without end; the Job's deadline ends it."},
-		{Broken, "Only some operating systems take user data."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassCapacity, []string{"no servers of type"}},
 		{rkev1.ClassUnauthorized, []string{"returned code 401", "returned code 403", "invalid_client"}},

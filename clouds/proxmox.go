@@ -5,13 +5,6 @@ package clouds
 // lnxbil/docker-machine-driver-proxmox-ve v4, proxmoxdriver.go, proxmox.go.
 var _ = add(Cloud{
 	Driver: "proxmoxve", ID: "VMUUID", UserData: UserData{Habit: None},
-	Caveats: []Caveat{
-		{RemoveHitsOthers, "The driver would remove another's virtual machine when a creation fails whose number was taken meanwhile. Drover does not let it; " +
-			"what such a creation may have left is for you to look at."},
-		{NeedsSSH, "With the strategy cdrom the driver logs in while it makes the server."},
-		{Waits, "The driver waits for the guest agent without end; the Job's deadline ends it."},
-		{RemoveFailsWhenGone, "The driver takes it for an error that a virtual machine is gone already."},
-	},
 	words: words{unsure: true},
 })
 
@@ -19,9 +12,5 @@ var _ = add(Cloud{
 // is given here.
 var _ = add(Cloud{
 	Driver: "proxmox", UserData: UserData{Habit: None},
-	Caveats: []Caveat{
-		{LateID, "The record names the virtual machine only after it was cloned."},
-		{KillDestroys, "The driver's Kill deletes the virtual machine."},
-	},
 	words: words{unsure: true},
 })

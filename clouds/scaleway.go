@@ -9,10 +9,6 @@ var _ = add(Cloud{
 	NameFlag: "scaleway-name", InSteps: true,
 	UserData: UserData{Habit: None},
 	Beside:   "its IP address",
-	Caveats: []Caveat{
-		{OtherName, "A server of an earlier attempt may have a random name: the driver gives one unless it is told the name, which Drover does."},
-		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
-	},
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"permissions_denied", "denied_authentication", "authentication is denied"}},
 		{rkev1.ClassQuota, []string{"has reached its quota", "quota exceeded", "quotas_exceeded"}},

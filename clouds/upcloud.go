@@ -7,10 +7,6 @@ var _ = add(Cloud{
 	Driver: "upcloud", ID: "ServerUUID", ProviderID: "upcloud:////{ServerUUID}",
 	UserData: UserData{Habit: PathAtCreate, Flag: "upcloud-userdata"},
 	Beside:   "its storage devices",
-	Caveats: []Caveat{
-		{Broken, "The driver crashes when it is to remove a server that is gone: then give the server up with the annotation for that."},
-		{Waits, "The driver waits for an address without end; the Job's deadline ends it."},
-	},
 	// The SDK prints "<message> (<CODE>)"; no code for quota or capacity is in its source.
 	words: words{rules: []rule{{rkev1.ClassUnauthorized, []string{"(authentication_failed)", "(action_forbidden)"}}}},
 })

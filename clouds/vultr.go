@@ -11,12 +11,8 @@ var _ = add(Cloud{
 	// With the switch the driver would read a file and keep nothing of it but hostname, runcmd and parts of write_files.
 	UserData: UserData{Habit: Base64, Flag: "vultr-cloud-init-user-data", With: map[string]string{"vultr-cloud-init-from-file": "false"}},
 	Finder:   Finder{Kind: ByTag, Needs: []string{"vultr-api-key", "vultr-tags"}}, Lists: true,
-	Beside: "the firewall rule made for it",
-	Caveats: []Caveat{
-		{Leftovers, "The driver leaves the SSH key, called like the machine, in the account; Drover removes it after the server."},
-		{Firewall, "Vultr's images have a firewall that lets in SSH alone, and the driver opens it only when it gets no user data: open the ports you need in your own."},
-		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
-	},
+	Beside:    "the firewall rule made for it",
+	Leftovers: "The driver leaves the SSH key, called like the machine, in the account; Drover removes it after the server.",
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"invalid api token", "unauthorized ip address"}},
 		{rkev1.ClassQuota, []string{"maximum number of active virtual machines", "maximum monthly fee limit"}},

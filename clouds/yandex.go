@@ -11,10 +11,6 @@ var _ = add(Cloud{
 	// The driver makes a MIME message of its own part and the user's, and calls both text/cloud-config.
 	UserData: UserData{Habit: PathAtCreate, Flag: "yandex-userdata", CloudConfigOnly: true, Limit: Limit{Bytes: 256 << 10}},
 	Beside:   "its disks",
-	Caveats: []Caveat{
-		{RemoveFailsWhenGone, "The driver takes it for an error that a server is gone already."},
-		{Broken, "The file of a service account's key must be there for removal too; prefer a token."},
-	},
 	// The name of the gRPC code stands in the text; which texts tell of quota is not in the SDK's source.
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"code = unauthenticated", "code = permissiondenied"}},

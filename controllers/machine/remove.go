@@ -155,10 +155,8 @@ func (s *scope) leftBehind() string {
 		return text
 	}
 	text += ", with " + cmp.Or(cloud.Beside, "its SSH key, disks and whatever else the driver made")
-	for _, caveat := range cloud.Caveats {
-		if caveat.Kind == clouds.Leftovers {
-			text += ". " + caveat.Text
-		}
+	if cloud.Leftovers != "" {
+		text += ". " + cloud.Leftovers
 	}
 	return text
 }

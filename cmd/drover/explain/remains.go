@@ -27,11 +27,7 @@ func Remains(m *facts.Machine, st *facts.State) string {
 		add(string(address.Type), address.Address)
 	}
 	add("beside it:", cloud.Beside)
-	for _, caveat := range cloud.Caveats {
-		if caveat.Kind == clouds.Leftovers {
-			add("leftovers:", caveat.Text)
-		}
-	}
+	add("leftovers:", cloud.Leftovers)
 	if st == nil || st.Name == "" {
 		return text + "  nothing more is known: the state Secret is missing or cannot be read\n"
 	}
