@@ -3,7 +3,6 @@ package crdgen
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -170,36 +169,16 @@ func applyDefaults(driverName string, fields []Field, defaults []FieldDefault) e
 			if fields[i].Secret {
 				continue
 			}
-			value, err := parseDefault(fields[i].Type, d.Value)
-			if err != nil {
-				return fmt.Errorf("default of field %s: %w", d.Field, err)
+			value, err := fields[i].Type.Parse(d.Value)
+			if err == nil {
+				fields[i].Default, err = normalDefault(fields[i].Type, value)
 			}
-			fields[i].Default = value
+			if err != nil {
+				return fmt.Errorf("default of field %s: %q %w", d.Field, d.Value, err)
+			}
 		}
 	}
 	return nil
-}
-
-func parseDefault(kind FlagType, text string) (any, error) {
-	switch kind {
-	case Int:
-		number, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%q is not an integer", text)
-		}
-		return normalDefault(kind, number)
-	case Bool:
-		value, err := strconv.ParseBool(text)
-		if err != nil {
-			return nil, fmt.Errorf("%q is neither true nor false", text)
-		}
-		return normalDefault(kind, value)
-	case StringSlice:
-		return normalDefault(kind, []string{text})
-	case String:
-		return normalDefault(kind, text)
-	}
-	return nil, fmt.Errorf("the type %q has no default", kind)
 }
 
 // Find returns the positions of the fields that name means: by their name or their flag, with or without the driver's

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"strings"
 )
@@ -142,110 +141,4 @@ func checkName(name string) error {
 		return fmt.Errorf("the name %q has a character outside A-Z a-z 0-9 . _ -", name)
 	}
 	return nil
-}
-
-// normalDefault returns value in the Go type that belongs to kind, and nil for the zero value: a driver's flag cannot tell
-// "no default" from zero.
-func normalDefault(kind FlagType, value any) (any, error) {
-	switch kind {
-	case String:
-		if value == nil || value == "" {
-			return nil, nil
-		}
-		text, ok := value.(string)
-		if !ok {
-			return nil, fmt.Errorf("the default is a %s, not a string", jsonType(value))
-		}
-		if len(text) > maxDefaultLength {
-			return nil, fmt.Errorf("the default has %d bytes, at most %d are accepted", len(text), maxDefaultLength)
-		}
-		return text, nil
-	case Int:
-		if value == nil {
-			return nil, nil
-		}
-		number, err := toInt(value)
-		if err != nil {
-			return nil, fmt.Errorf("the default: %w", err)
-		}
-		if number == 0 {
-			return nil, nil
-		}
-		return number, nil
-	case Bool:
-		if value == nil || value == false {
-			return nil, nil
-		}
-		if value == true {
-			return true, nil
-		}
-		return nil, fmt.Errorf("the default is a %s, not a boolean", jsonType(value))
-	case StringSlice:
-		return sliceDefault(value)
-	}
-	return nil, fmt.Errorf("the type %q is none of string, int, bool, stringSlice", kind)
-}
-
-func sliceDefault(value any) (any, error) {
-	if value == nil {
-		return nil, nil
-	}
-	items, err := toStrings(value)
-	if err != nil {
-		return nil, fmt.Errorf("the default: %w", err)
-	}
-	if len(items) > maxDefaultItems {
-		return nil, fmt.Errorf("the default has %d items, at most %d are accepted", len(items), maxDefaultItems)
-	}
-	for _, item := range items {
-		if len(item) > maxDefaultLength {
-			return nil, fmt.Errorf("an item of the default has %d bytes, at most %d are accepted", len(item), maxDefaultLength)
-		}
-	}
-	if len(items) == 0 {
-		return nil, nil
-	}
-	return items, nil
-}
-
-// toInt accepts every form in which an integer arrives from JSON, YAML or Go; errors do not repeat the value, which may be secret.
-func toInt(value any) (int64, error) {
-	switch number := value.(type) {
-	case int:
-		return int64(number), nil
-	case int32:
-		return int64(number), nil
-	case int64:
-		return number, nil
-	case float64:
-		if number != math.Trunc(number) || math.Abs(number) > 1<<53 {
-			return 0, errors.New("not an integer")
-		}
-		return int64(number), nil
-	case json.Number:
-		parsed, err := number.Int64()
-		if err != nil {
-			return 0, errors.New("not an integer")
-		}
-		return parsed, nil
-	}
-	return 0, fmt.Errorf("not an integer but a %s", jsonType(value))
-}
-
-func toStrings(value any) ([]string, error) {
-	switch items := value.(type) {
-	case []string:
-		return items, nil
-	case []any:
-		out := make([]string, 0, len(items))
-		for i, item := range items {
-			text, ok := item.(string)
-			if !ok {
-				return nil, fmt.Errorf("item %d is not a string but a %s", i, jsonType(item))
-			}
-			out = append(out, text)
-		}
-		return out, nil
-	}
-	return nil, fmt.Errorf("not a list of strings but a %s", jsonType(value))
 }

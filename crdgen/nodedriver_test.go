@@ -64,9 +64,9 @@ func TestDefaultsTakeTheTypeOfTheFlag(t *testing.T) {
 		"false is none":  {field: "b", value: "false"},
 		"list":           {field: "l", value: "x", want: []string{"x"}},
 		"any spelling":   {field: "ACME-S", value: "x", want: "x"},
-		"no integer":     {field: "i", value: "5m", wantErr: `default of field i: "5m" is not an integer`},
-		"no boolean":     {field: "b", value: "yes", wantErr: `"yes" is neither true nor false`},
-		"too large":      {field: "i", value: "99999999999999999999", wantErr: "is not an integer"},
+		"no integer":     {field: "i", value: "5m", wantErr: `default of field i: "5m" must be an integer`},
+		"no boolean":     {field: "b", value: "yes", wantErr: `"yes" must be true or false`},
+		"too large":      {field: "i", value: "99999999999999999999", wantErr: "must be an integer"},
 		"much too long":  {field: "s", value: strings.Repeat("x", 5000), wantErr: "5000 bytes"},
 		"no such option": {field: "none", value: "x"},
 	} {

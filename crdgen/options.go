@@ -2,12 +2,10 @@ package crdgen
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/drover-project/drover/clouds"
@@ -96,72 +94,25 @@ func (f Field) IsGiven(spec map[string]any) bool {
 }
 
 // option is the driver's value, or nil when there is none to give.
-func (f Field) option(value any) (any, error) {
-	if value == nil {
-		return nil, nil
-	}
-	switch f.Type {
-	case String:
-		text, ok := value.(string)
-		if !ok {
-			return nil, fmt.Errorf("must be a string, is a %s", jsonType(value))
-		}
-		if strings.ContainsRune(text, 0) {
+func (f Field) option(given any) (any, error) {
+	value, err := f.Type.Value(given)
+	switch v := value.(type) {
+	case string:
+		if strings.ContainsRune(v, 0) {
 			return nil, errors.New("has a NUL character")
 		}
-		if text == "" {
-			return nil, nil
+	case int64:
+		return int(v), err
+	case bool:
+		if !v && f.Default != true {
+			return nil, err
 		}
-		return text, nil
-	case Int:
-		return intOption(value)
-	case Bool:
-		given, ok := value.(bool)
-		if !ok {
-			return nil, fmt.Errorf("must be true or false, is a %s", jsonType(value))
-		}
-		if !given && f.Default != true {
-			return nil, nil
-		}
-		return given, nil
-	case StringSlice:
-		return sliceOption(value)
-	}
-	return nil, fmt.Errorf("has the unknown type %q", f.Type)
-}
-
-func intOption(value any) (any, error) {
-	if text, ok := value.(string); ok {
-		if text == "" {
-			return nil, nil
-		}
-		number, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, errors.New("must be an integer, is a string that is none")
-		}
-		return number, nil
-	}
-	number, err := toInt(value)
-	if err != nil {
-		return nil, fmt.Errorf("must be an integer, is a %s", jsonType(value))
-	}
-	return int(number), nil
-}
-
-func sliceOption(value any) (any, error) {
-	items, err := toStrings(value)
-	if err != nil {
-		return nil, fmt.Errorf("must be a list of strings: %w", err)
-	}
-	for i, item := range items {
-		if strings.ContainsRune(item, 0) {
+	case []string:
+		if i := slices.IndexFunc(v, func(item string) bool { return strings.ContainsRune(item, 0) }); i >= 0 {
 			return nil, fmt.Errorf("item %d has a NUL character", i)
 		}
 	}
-	if len(items) == 0 {
-		return nil, nil
-	}
-	return slices.Clone(items), nil
+	return value, err
 }
 
 // FileContent ends with a line break: OpenSSH refuses a private key without one.
@@ -170,22 +121,4 @@ func FileContent(content []byte) []byte {
 		return bytes.Clone(content)
 	}
 	return append(bytes.Clone(content), '\n')
-}
-
-func jsonType(value any) string {
-	switch value.(type) {
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case []any, []string:
-		return "list"
-	case map[string]any:
-		return "map"
-	case int, int32, int64, float64, json.Number:
-		return "number"
-	case nil:
-		return "null"
-	}
-	return fmt.Sprintf("%T", value)
 }

@@ -3,16 +3,12 @@
 package flagvalues
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/drover-project/drover/crdgen"
@@ -78,95 +74,21 @@ func userValue(flag crdgen.Flag, given any) (any, error) {
 var errNoURL = errors.New("it must be an address that begins with http:// or https://, for a path would name a file of the Job's pod")
 
 // Typed makes the Go type that the driver asserts; nil becomes the zero value.
-func Typed(kind crdgen.FlagType, value any) (any, error) {
-	switch kind {
-	case crdgen.Int:
-		return toInt(value)
-	case crdgen.Bool:
-		return toBool(value)
-	case crdgen.StringSlice:
-		return toList(value)
-	case crdgen.String:
+func Typed(kind crdgen.FlagType, given any) (any, error) {
+	value, err := kind.Value(given)
+	if text, isText := given.(string); isText {
+		value, err = kind.Parse(text)
+	}
+	if err != nil {
+		return nil, err
 	}
 	switch v := value.(type) {
 	case nil:
-		return "", nil
-	case string:
-		return v, nil
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64), nil
-	case bool:
-		return strconv.FormatBool(v), nil
-	}
-	return nil, errors.New("it must be text")
-}
-
-func toInt(value any) (int, error) {
-	switch v := value.(type) {
-	case nil:
-		return 0, nil
+		return map[crdgen.FlagType]any{crdgen.String: "", crdgen.Int: 0, crdgen.Bool: false, crdgen.StringSlice: []string{}}[kind], nil
 	case int64:
 		return int(v), nil
-	case float64:
-		if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-			return 0, errors.New("it must be a whole number")
-		}
-		return int(v), nil
-	case json.Number:
-		return toInt(v.String())
-	case string:
-		if v == "" {
-			return 0, nil
-		}
-		number, err := strconv.Atoi(strings.TrimSpace(v))
-		if err != nil {
-			return 0, errors.New("it must be a whole number")
-		}
-		return number, nil
 	}
-	return 0, errors.New("it must be a whole number")
-}
-
-func toBool(value any) (bool, error) {
-	switch v := value.(type) {
-	case nil:
-		return false, nil
-	case bool:
-		return v, nil
-	case string:
-		if v == "" {
-			return false, nil
-		}
-		if parsed, err := strconv.ParseBool(v); err == nil {
-			return parsed, nil
-		}
-	}
-	return false, errors.New("it must be true or false")
-}
-
-func toList(value any) ([]string, error) {
-	switch v := value.(type) {
-	case nil:
-		return []string{}, nil
-	case []string:
-		return slices.Clone(v), nil
-	case string:
-		if v == "" {
-			return []string{}, nil
-		}
-		return strings.Split(v, ","), nil
-	case []any:
-		out := make([]string, 0, len(v))
-		for _, item := range v {
-			text, ok := item.(string)
-			if !ok {
-				return nil, errors.New("it must be a list of texts")
-			}
-			out = append(out, text)
-		}
-		return out, nil
-	}
-	return nil, errors.New("it must be a list of texts")
+	return value, nil
 }
 
 // flagName is what may become the name of a directory.
