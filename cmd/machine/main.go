@@ -25,8 +25,6 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-const terminationLog = "/dev/termination-log"
-
 func main() {
 	if os.Getenv(localbinary.PluginEnvKey) == localbinary.PluginEnvVal {
 		name := os.Getenv(localbinary.PluginEnvDriverName)
@@ -69,7 +67,7 @@ func run(ctx context.Context, args []string) int {
 	}
 	options := operation.Options{
 		Operation: state.Operation(args[0]), Home: os.Getenv("HOME"), TempDir: os.TempDir(), Self: self,
-		Env: driverEnvironment(os.Environ()), Core: inCluster, Output: os.Stdout, TerminationLog: terminationLog,
+		Env: driverEnvironment(os.Environ()), Core: inCluster, Output: os.Stdout,
 	}
 	if stage := args[1:]; len(stage) > 0 {
 		options.Stage = stage[0]

@@ -164,7 +164,7 @@ func runAsPod(argument string) (int, error) {
 	}
 	code := operation.Run(ctx, operation.Options{
 		Operation: spec.Operation, RequestDir: spec.path("request"), Home: spec.path("disk/home"), TempDir: spec.path("disk/tmp"),
-		Self: spec.Driver, Env: os.Environ(), Output: os.Stdout, TerminationLog: spec.path("termination"),
+		Self: spec.Driver, Env: os.Environ(), Output: os.Stdout,
 		Core: func() (corev1client.CoreV1Interface, error) {
 			c, err := kubernetes.NewForConfig(&rest.Config{Host: spec.Server, QPS: -1})
 			if err != nil {

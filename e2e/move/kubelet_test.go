@@ -140,7 +140,7 @@ func (k *kubelet) operate(ctx context.Context, what state.Operation, pod *corev1
 	output := &strings.Builder{}
 	code := operation.Run(ctx, operation.Options{
 		Operation: what, RequestDir: filepath.Join(dir, "request"), Home: filepath.Join(dir, "home"), TempDir: filepath.Join(dir, "tmp"),
-		Self: self, Env: os.Environ(), Output: output, TerminationLog: filepath.Join(dir, "termination"),
+		Self: self, Env: os.Environ(), Output: output,
 		Core: func() (corev1client.CoreV1Interface, error) {
 			config := rest.CopyConfig(k.config)
 			config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName,

@@ -57,7 +57,6 @@ func TestCreate(t *testing.T) {
 	require.Regexp(t, `(?s)\(PreCreateCheck\).*\(Create\).*Creating Digital Ocean droplet`, string(j.state()[state.LogKey]), "words below their call")
 	require.LessOrEqual(t, j.writes(), 4, "intent, record, end, and that the server could not be logged in to")
 	j.requireNoSecrets(j.secret(), "MARKER-join-token-1234")
-	require.Contains(t, j.last, `"outcome":"Succeeded"`)
 
 	j.mustRemove()
 	j.requireNoSecrets(j.secret())

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,7 +38,7 @@ func underWay(t *testing.T, driver string) (*session, *fake.Clientset) {
 	t.Helper()
 	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}})
 	redactor := &redact.Redactor{}
-	s := newSession(Options{Home: t.TempDir(), TempDir: t.TempDir(), TerminationLog: filepath.Join(t.TempDir(), "termination")}, jobrunner.Request{
+	s := newSession(Options{Home: t.TempDir(), TempDir: t.TempDir()}, jobrunner.Request{
 		Operation: state.Create, Attempt: 3, InstanceName: "pool-1", Driver: state.DriverRef{Name: driver},
 	}, nil, redactor, newLog(&bytes.Buffer{}, redactor))
 	s.state = &statesecret.Secret{Client: client.CoreV1().Secrets("n"), Name: "s"}
@@ -95,7 +94,6 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-// TestFinish_exit_codes and the words for whoever looks at the pod.
 func TestFinish_exit_codes(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -110,11 +108,6 @@ func TestFinish_exit_codes(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, s.result, result)
 			require.Contains(t, string(kept(t, client)[state.LogKey]), " a line\n")
-			content, err := os.ReadFile(s.options.TerminationLog)
-			require.NoError(t, err)
-			var said state.Result
-			require.NoError(t, json.Unmarshal(content, &said))
-			require.Equal(t, s.result, said)
 		})
 	}
 }
@@ -127,13 +120,10 @@ func TestFinish_unsaved(t *testing.T) {
 	s.advance(state.PhaseIntent)
 	s.conclude(nil)
 	require.Equal(t, ExitFailed, s.finish(t.Context()))
-	content, err := os.ReadFile(s.options.TerminationLog)
-	require.NoError(t, err)
-	var said state.Result
-	require.NoError(t, json.Unmarshal(content, &said))
+	said := s.result
 	require.Equal(t, []any{state.Failed, "StateUnwritable", rkev1.ClassTransient, true}, []any{said.Outcome, said.Reason, said.Class, said.ServerMayExist})
 	require.Contains(t, said.Message, "writing the state Secret s: ")
-	require.Contains(t, said.Message, "the token of [redacted] is gone")
+	require.Contains(t, string(s.log.ring.bytes()), "the token of [redacted] is gone")
 }
 
 // TestFinish_large_state leaves out what there is no room for, the least important first; what is said of the server stays.
@@ -184,39 +174,6 @@ func TestFinish_large_state(t *testing.T) {
 			require.Equal(t, "digitalocean://7", server.ProviderID)
 		})
 	}
-}
-
-// TestTermination_fits into the 4 KiB that Kubernetes keeps, and is whole JSON.
-func TestTermination_fits(t *testing.T) {
-	for name, c := range map[string]struct {
-		message, notes int
-		keepsNotes     bool
-	}{
-		"little": {10, 2, true}, "long words": {2 << 10, 0, false}, "many notes": {10, 16, false}, "long words and many notes": {2 << 10, 16, false},
-		"only notes": {0, 16, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, _ := underWay(t, "none")
-			s.result.Message = strings.Repeat("\"", c.message)
-			for range c.notes {
-				s.result.Notes = append(s.result.Notes, strings.Repeat("n", 1000))
-			}
-			s.result.Probe = &state.ProbeReport{Flags: make([]byte, 1<<20)}
-			s.writeTermination()
-			content, err := os.ReadFile(s.options.TerminationLog)
-			require.NoError(t, err)
-			require.LessOrEqual(t, len(content), 4<<10)
-			var said state.Result
-			require.NoError(t, json.Unmarshal(content, &said))
-			require.Equal(t, c.message > 0, said.Message != "")
-			require.Equal(t, c.keepsNotes, len(said.Notes) > 0)
-			require.NotNil(t, s.result.Probe, "the result itself is not touched")
-		})
-	}
-	s, _ := underWay(t, "none")
-	s.options.TerminationLog = filepath.Join(t.TempDir(), "none", "x")
-	s.writeTermination()
-	require.NoFileExists(t, s.options.TerminationLog)
 }
 
 // TestDeclareIntent_unsaved: what could not be written down was not asked for, so that the next attempt need not wonder.

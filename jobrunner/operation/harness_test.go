@@ -120,7 +120,6 @@ type job struct {
 	client  *fake.Clientset
 	output  *syncBuffer
 	home    string
-	last    string
 	// self is our own binary, by another name if need be.
 	self string
 	// markerRoot stands for /var/lib/drover/bootstrap.
@@ -178,10 +177,8 @@ func (j *job) run(ctx context.Context, kind state.Operation) (int, state.Result)
 	code := operation.Run(ctx, operation.Options{
 		Operation: kind, RequestDir: filepath.Join(pod, "request"), Home: j.home, TempDir: filepath.Join(pod, "tmp"), Self: self,
 		Env: os.Environ(), Core: func() (corev1client.CoreV1Interface, error) { return j.client.CoreV1(), nil },
-		Output: j.output, TerminationLog: filepath.Join(pod, "termination"), MarkerRoot: j.markerRoot, HostsFile: j.hostsFile,
+		Output: j.output, MarkerRoot: j.markerRoot, HostsFile: j.hostsFile,
 	})
-	termination, _ := os.ReadFile(filepath.Join(pod, "termination"))
-	j.last = string(termination)
 	j.request.Attempt++
 	result, err := state.ReadResult(j.state(), state.ResultKey)
 	require.NoError(j.t, err, j.output.String())
@@ -297,7 +294,7 @@ func (j *job) requireNoSecrets(secrets ...string) {
 	data := maps.Clone(j.state())
 	private := string(data[state.SSHPrivateKeyKey])
 	delete(data, state.SSHPrivateKeyKey)
-	surfaces := map[string]string{"log": j.output.String(), "termination message": j.last}
+	surfaces := map[string]string{"log": j.output.String()}
 	for key, value := range data {
 		surfaces[key] = string(value)
 		if key != state.ExtractedConfigKey {

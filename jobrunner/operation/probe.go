@@ -80,8 +80,6 @@ func (s *session) runProbe(ctx context.Context) int {
 	}
 	if err != nil {
 		s.log.printf("%v", err)
-		s.conclude(err)
-		s.writeTermination()
 		return ExitFailed
 	}
 	return ExitSucceeded
@@ -93,7 +91,6 @@ func (s *session) leaveFailure(dir string, err error) error {
 	}
 	s.log.printf("%v", err)
 	s.conclude(err)
-	s.writeTermination()
 	note := stageFailure{Reason: s.result.Reason, Class: s.result.Class, Message: s.result.Message}
 	return leave(dir, failureFile, note)
 }

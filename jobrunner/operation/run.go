@@ -36,9 +36,8 @@ const (
 )
 
 const (
-	maxMessage     = 2 << 10
-	maxTermination = 4 << 10
-	maxNotes       = 16
+	maxMessage = 2 << 10
+	maxNotes   = 16
 )
 
 // Options of Run.
@@ -70,12 +69,10 @@ type Options struct {
 	Core func() (corev1client.CoreV1Interface, error)
 	// Output takes the log, without secrets.
 	Output io.Writer
-	// TerminationLog is the file Kubernetes takes a last message from; may be empty.
-	TerminationLog string
 }
 
 // Run does one operation and returns the program's exit code. How it went is in the state Secret's result, unless the state
-// could not be written; then the log and the termination message say so.
+// could not be written; then the log says so, whose end Kubernetes keeps.
 func Run(ctx context.Context, options Options) int {
 	options.RequestDir, options.FetchedDir = cmp.Or(options.RequestDir, jobrunner.RequestDir), cmp.Or(options.FetchedDir, jobrunner.FetchedDir)
 	options.FlagsDir, options.MarkerRoot = cmp.Or(options.FlagsDir, jobrunner.FlagsDir), cmp.Or(options.MarkerRoot, bootstrap.MarkerRoot)
@@ -137,8 +134,6 @@ func (s *session) run(ctx context.Context) int {
 	s.state = &statesecret.Secret{Client: core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
 	if err := s.state.Load(ctx); err != nil {
 		s.log.printf("%v", err)
-		s.conclude(fail(rkev1.StateUnreadableReason, rkev1.ClassTransient, err))
-		s.writeTermination()
 		return ExitFailed
 	}
 	switch s.request.Operation {
@@ -191,7 +186,7 @@ func (s *session) conclude(err error) {
 	}
 }
 
-// finish saves all there is to keep in one write, and says it again where Kubernetes keeps it for a while.
+// finish saves all there is to keep in one write.
 func (s *session) finish(ctx context.Context) int {
 	// A probe has no server.
 	s.log.printf("%s: %s %s", strings.TrimSpace(string(s.request.Operation)+" "+s.request.InstanceName), s.result.Outcome, s.result.Message)
@@ -199,7 +194,6 @@ func (s *session) finish(ctx context.Context) int {
 		s.log.printf("%v", err)
 		s.unsaved(err)
 	}
-	s.writeTermination()
 	switch s.result.Outcome {
 	case state.Succeeded:
 		return ExitSucceeded
@@ -261,27 +255,6 @@ func (s *session) saveAll(ctx context.Context) error {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
 	return s.state.Save(ctx, changes)
-}
-
-// writeTermination is best effort: the message is a help for people who look at the pod.
-func (s *session) writeTermination() {
-	if s.options.TerminationLog == "" {
-		return
-	}
-	short := s.result
-	short.Probe = nil
-	content, err := json.Marshal(short)
-	if err == nil && len(content) > maxTermination {
-		short.Notes = nil
-		content, err = json.Marshal(short)
-	}
-	for err == nil && len(content) > maxTermination && short.Message != "" {
-		short.Message = clip(short.Message, len(short.Message)/2)
-		content, err = json.Marshal(short)
-	}
-	if err == nil {
-		_ = os.WriteFile(filepath.Clean(s.options.TerminationLog), content, 0o600)
-	}
 }
 
 func clip(text string, limit int) string {

@@ -260,7 +260,7 @@ func TestStories_names_decide_nothing(t *testing.T) {
 	j.request.InstanceName = "quota-throttled-unauthorized"
 	j.request.Options = map[string]any{"slow-mode": "fail quota-throttled-unauthorized could not be started"}
 	require.Equal(t, asked(rkev1.ClassUnknown), j.tell(state.Create))
-	require.Contains(t, j.last, "quota-throttled-unauthorized could not be started", "the words are told as they are")
+	require.Contains(t, j.output.String(), "quota-throttled-unauthorized could not be started", "the words are told as they are")
 }
 
 // TestStories_panic: what stands in a stack means nothing.
