@@ -4,6 +4,7 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/state"
 )
 
@@ -35,8 +36,8 @@ type Request struct {
 	Options map[string]any `json:"options,omitempty"`
 	// Files are flag name → content; the driver gets the path of a file with this content.
 	Files map[string][]byte `json:"files,omitempty"`
-	// UserData is how the driver takes user data, as userdata.FormatWay writes it; empty when it is not known.
-	UserData string `json:"userData,omitempty"`
+	// UserData is how the driver takes user data; its habit is clouds.Unknown when the manager does not know.
+	UserData clouds.UserData `json:"userData,omitzero"`
 	// CredentialEnv are the environment variables through which the driver takes the cloud credential.
 	CredentialEnv map[string]string `json:"credentialEnv,omitempty"`
 	// Public are those of CredentialEnv whose values may be shown, such as a region.

@@ -10,14 +10,8 @@ import (
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/crdgen"
 )
-
-// Flag is as much of a driver's flag as says whether it may take user data.
-type Flag struct {
-	Name string
-	// Text says that it takes one text; File that the NodeDriver has said that it takes the path of a file.
-	Text, File bool
-}
 
 // habits are the words of the annotation.
 var habits = map[string]clouds.Habit{
@@ -85,35 +79,6 @@ func addItem(way *clouds.UserData, item string) error {
 
 const wayForm = "flag=<flag>,habit=<inline|base64|path|path-early|none>[,with=<flag>=<value>][,unless=<flag>=<value>][,excludes=<flag>][,merges=<flag>]"
 
-// FormatWay writes what ParseWay reads.
-func FormatWay(way clouds.UserData) string {
-	var items []string
-	if way.Habit != clouds.None {
-		items = append(items, "flag="+way.Flag)
-	}
-	for word, habit := range habits {
-		if habit == way.Habit {
-			items = append(items, "habit="+word)
-		}
-	}
-	for key, pairs := range map[string]map[string]string{"with": way.With, "unless": way.Unless} {
-		for _, flag := range slices.Sorted(maps.Keys(pairs)) {
-			items = append(items, key+"="+flag+"="+pairs[flag])
-		}
-	}
-	for key, flags := range map[string][]string{"excludes": way.Excludes, "merges": way.Merges} {
-		for _, flag := range flags {
-			items = append(items, key+"="+flag)
-		}
-	}
-	rank := func(item string) int {
-		key, _, _ := strings.Cut(item, "=")
-		return slices.Index([]string{"flag", "habit", "with", "unless", "excludes", "merges"}, key)
-	}
-	slices.SortStableFunc(items, func(a, b string) int { return rank(a) - rank(b) })
-	return strings.Join(items, ",")
-}
-
 // UnknownHabitError means that a driver has flags which look as if they take user data, and nobody has said what they take.
 type UnknownHabitError struct {
 	Driver string
@@ -134,10 +99,10 @@ var lookalikes = []string{"user-data", "userdata", "custom-data", "customdata", 
 // Way finds out how a driver takes user data: from what its NodeDriver's annotation says, from what is known of the driver, or
 // from an alias of the NodeDriver that makes a file of the field. A driver none of whose flags looks like it takes none. Anything
 // else is an *UnknownHabitError: to guess wrongly would be a server that boots without its data and says nothing.
-func Way(driver, annotation string, flags []Flag) (clouds.UserData, error) {
+func Way(driver, annotation string, fields []crdgen.Field) (clouds.UserData, error) {
 	known := map[string]bool{}
-	for _, flag := range flags {
-		known[flag.Name] = true
+	for _, field := range fields {
+		known[field.Flag] = true
 	}
 	if annotation != "" {
 		way, err := ParseWay(annotation)
@@ -155,14 +120,14 @@ func Way(driver, annotation string, flags []Flag) (clouds.UserData, error) {
 	}
 	// A driver that has not the flags it should have is another of the same name.
 	unknown := &UnknownHabitError{Driver: driver}
-	for _, flag := range flags {
-		if !flag.Text || !slices.ContainsFunc(lookalikes, func(part string) bool { return strings.Contains(flag.Name, part) }) {
+	for _, field := range fields {
+		if field.Type != crdgen.String || !slices.ContainsFunc(lookalikes, func(part string) bool { return strings.Contains(field.Flag, part) }) {
 			continue
 		}
-		if flag.File {
-			return clouds.UserData{Habit: clouds.PathAtCreate, Flag: flag.Name}, nil
+		if field.File {
+			return clouds.UserData{Habit: clouds.PathAtCreate, Flag: field.Flag}, nil
 		}
-		unknown.Flags = append(unknown.Flags, flag.Name)
+		unknown.Flags = append(unknown.Flags, field.Flag)
 	}
 	if len(unknown.Flags) > 0 {
 		return clouds.UserData{}, unknown

@@ -193,11 +193,7 @@ func (s *scope) checkJoined(way clouds.UserData) error {
 
 // way is how the machine's driver takes user data.
 func (r *Reconciler) way(s *scope) (clouds.UserData, error) {
-	flags := make([]userdata.Flag, len(r.kind.Fields))
-	for i, field := range r.kind.Fields {
-		flags[i] = userdata.Flag{Name: field.Flag, Text: field.Type == crdgen.String, File: field.File}
-	}
-	return userdata.Way(s.driver.ref.Name, s.driver.way, flags)
+	return userdata.Way(s.driver.ref.Name, s.driver.way, r.kind.Fields)
 }
 
 // driverFacts are what a Job needs to know of the driver and tell it.

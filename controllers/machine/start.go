@@ -30,7 +30,6 @@ import (
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
-	"github.com/drover-project/drover/userdata"
 )
 
 // start claims an attempt and makes its Job.
@@ -204,7 +203,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 	}
 	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try, Made: claim.Made}
 	if way, err := r.way(s); err == nil {
-		task.Request.UserData = userdata.FormatWay(way)
+		task.Request.UserData = way
 	}
 	if s.bootstrap != nil && claim.Operation == state.Create {
 		task.Request.HasBootstrap, task.Bootstrap = true, s.bootstrap.Data[bootstrapValueKey]

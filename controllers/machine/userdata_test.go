@@ -22,6 +22,7 @@ import (
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/state"
 	"github.com/drover-project/drover/testkit"
 )
@@ -182,7 +183,7 @@ func TestUserData_unknownHabit(t *testing.T) {
 	nd.Annotations = map[string]string{managementv3.UserDataAnnotation: "flag=unsure-user-data, habit=base64"}
 	w.update(nd)
 	s.reconcile()
-	require.Equal(t, "flag=unsure-user-data,habit=base64", s.requestOf(state.Create, 1).UserData)
+	require.Equal(t, clouds.UserData{Habit: clouds.Base64, Flag: "unsure-user-data"}, s.requestOf(state.Create, 1).UserData)
 }
 
 // TestDelivery: what the Job has seen of the bootstrap data on the server is a condition; without the data no machine is Ready.

@@ -118,11 +118,7 @@ func (r *Reconciler) schema(ctx context.Context, s *scope) error {
 	}
 	s.fields, s.crds = fields, []*apiextensionsv1.CustomResourceDefinition{config, template, machine}
 	unmatched := crdgen.Unmatched(name, fields, s.rules)
-	flags := make([]userdata.Flag, len(fields))
-	for i, field := range fields {
-		flags[i] = userdata.Flag{Name: field.Flag, Text: field.Type == crdgen.String, File: field.File}
-	}
-	if _, err := userdata.Way(name, s.nd.Annotations[v3.UserDataAnnotation], flags); err != nil {
+	if _, err := userdata.Way(name, s.nd.Annotations[v3.UserDataAnnotation], fields); err != nil {
 		unmatched = append(unmatched, err.Error())
 	}
 	if len(unmatched) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/userdata"
 )
 
 // TestHabits: a plugin process that takes user data in one way, and no other, hands the cloud the whole of it. Story
@@ -25,7 +26,12 @@ func TestHabits(t *testing.T) {
 		j := newJob(t, "drovertest")
 		j.request.Driver = state.DriverRef{Name: "drovertest", URL: "https://" + cloud.FilesHost + "/drivers/habits", Checksum: hex.EncodeToString(sum[:])}
 		j.request.CredentialEnv = map[string]string{"DROVERTEST_TOKEN": theCloud.Token()}
-		j.request.UserData, j.request.HasBootstrap, j.data = way, true, []byte("## template: jinja\n#cloud-config\nruncmd: ['echo größe 🚀 MARKER-token']\n")
+		if way != "" {
+			var err error
+			j.request.UserData, err = userdata.ParseWay(way)
+			require.NoError(t, err)
+		}
+		j.request.HasBootstrap, j.data = true, []byte("## template: jinja\n#cloud-config\nruncmd: ['echo größe 🚀 MARKER-token']\n")
 		return j
 	}
 	for name, way := range map[string]string{

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/jobrunner/operation/redact"
 	"github.com/drover-project/drover/sshkeys"
+	"github.com/drover-project/drover/userdata"
 )
 
 // configured is a session whose driver has been asked for its flags.
@@ -110,8 +111,12 @@ func TestAddUserData_in_the_form_a_driver_takes(t *testing.T) {
 				s.flags = append(s.flags, crdgen.Flag{Name: flag, Type: crdgen.String})
 			}
 			s.flags = append(s.flags, crdgen.Flag{Name: "acme-from-file", Type: crdgen.Bool})
-			s.request.Options, s.request.UserData, s.bootstrap = c.options, c.way, []byte(script)
+			s.request.Options, s.bootstrap = c.options, []byte(script)
 			var err error
+			if c.way != "" {
+				s.request.UserData, err = userdata.ParseWay(c.way)
+				require.NoError(t, err)
+			}
 			s.values, err = flagvalues.Of(s.flags, s.request, nil, false)
 			require.NoError(t, err)
 			s.learnWay()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/sshkeys/sshtest"
@@ -147,7 +148,7 @@ func TestBootstrapOverSSH_hostTaken(t *testing.T) {
 func TestBootstrapOverSSH_hostOfUnknownDriverTaken(t *testing.T) {
 	t.Parallel()
 	j, server, dir := existing(t, "#!/bin/sh\necho first >>$STORY/ran\n")
-	j.request.Driver.Name, j.request.UserData = "pool", "habit=none"
+	j.request.Driver.Name, j.request.UserData = "pool", clouds.UserData{Habit: clouds.None}
 	j.mustCreate()
 	second := ofSameHost(t, j, "#!/bin/sh\necho second >>$STORY/ran\n")
 	_, result := second.run(t.Context(), state.Create)

@@ -17,11 +17,14 @@ import (
 
 // learnWay finds out how the driver takes user data, once its flags are known. It fails nothing yet: a removal needs none.
 func (s *session) learnWay() {
-	flags := make([]userdata.Flag, len(s.flags))
-	for i, flag := range s.flags {
-		flags[i] = userdata.Flag{Name: flag.Name, Text: flag.Type == crdgen.String}
+	if s.way = s.request.UserData; s.way.Habit != clouds.Unknown {
+		return
 	}
-	s.way, s.wayErr = userdata.Way(s.request.Driver.Name, s.request.UserData, flags)
+	fields := make([]crdgen.Field, len(s.flags))
+	for i, flag := range s.flags {
+		fields[i] = crdgen.Field{Flag: flag.Name, Type: flag.Type}
+	}
+	s.way, s.wayErr = userdata.Way(s.request.Driver.Name, "", fields)
 }
 
 // takesUserData reports whether the driver hands user data to the server.
