@@ -115,6 +115,8 @@ type DrainOptions struct {
 }
 
 // DrainHook is an annotation of the plan Secret that somebody else sets when the drain may go on.
+//
+// +kubebuilder:object:generate=false
 type DrainHook struct {
 	// Annotation is its name.
 	// +optional
@@ -174,6 +176,8 @@ type K8sObjectFileSource struct {
 }
 
 // KeyToPath makes a file of a key.
+//
+// +kubebuilder:object:generate=false
 type KeyToPath struct {
 	// Key of the object.
 	Key string `json:"key"`
@@ -199,6 +203,8 @@ const (
 )
 
 // Networking of the cluster.
+//
+// +kubebuilder:object:generate=false
 type Networking struct {
 	// StackPreference is the loopback address that probes ask: ipv4 (the default), ipv6 or dual.
 	// +optional
@@ -207,6 +213,8 @@ type Networking struct {
 }
 
 // DataDirectories are directories on the servers; absolute paths.
+//
+// +kubebuilder:object:generate=false
 type DataDirectories struct {
 	// SystemAgent is the agent's; /var/lib/rancher/agent when empty.
 	// +optional
@@ -226,6 +234,8 @@ type DataDirectories struct {
 }
 
 // EnvVar is an environment variable.
+//
+// +kubebuilder:object:generate=false
 type EnvVar struct {
 	// Name of the variable.
 	// +optional
@@ -238,6 +248,8 @@ type EnvVar struct {
 }
 
 // LocalClusterAuthEndpoint lets users reach the cluster's API without the manager.
+//
+// +kubebuilder:object:generate=false
 type LocalClusterAuthEndpoint struct {
 	// Enabled turns it on.
 	// +optional
@@ -267,6 +279,8 @@ type ETCD struct {
 }
 
 // ETCDSnapshotS3 is where snapshots are uploaded.
+//
+// +kubebuilder:object:generate=false
 type ETCDSnapshotS3 struct {
 	// Endpoint is host and port of the storage.
 	// +optional
@@ -298,6 +312,8 @@ type ETCDSnapshotS3 struct {
 }
 
 // ETCDSnapshotCreate asks for a snapshot.
+//
+// +kubebuilder:object:generate=false
 type ETCDSnapshotCreate struct {
 	// Generation: another number asks again.
 	// +optional
@@ -305,6 +321,8 @@ type ETCDSnapshotCreate struct {
 }
 
 // ETCDSnapshotRestore asks for a snapshot to be restored.
+//
+// +kubebuilder:object:generate=false
 type ETCDSnapshotRestore struct {
 	// Name is the ETCDSnapshot.
 	// +optional
@@ -329,6 +347,8 @@ type RotateCertificates struct {
 }
 
 // RotateEncryptionKeys asks for a new key of the cluster's Secrets.
+//
+// +kubebuilder:object:generate=false
 type RotateEncryptionKeys struct {
 	// Generation: another number asks again.
 	// +optional

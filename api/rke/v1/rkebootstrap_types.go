@@ -29,6 +29,8 @@ type RKEBootstrap struct {
 }
 
 // RKEBootstrapSpec is the desired state of an RKEBootstrap.
+//
+// +kubebuilder:object:generate=false
 type RKEBootstrapSpec struct {
 	// ClusterName is the CAPI Cluster.
 	// +optional

@@ -9,6 +9,8 @@ const (
 )
 
 // SSHContact is how the Job that made a server logs in to it, and the defaults of `drover ssh`.
+//
+// +kubebuilder:object:generate=false
 type SSHContact struct {
 	// Mode is Auto (the default) or Off: the Job does not log in. Off is refused where the bootstrap data goes over SSH.
 	// +optional
