@@ -224,7 +224,7 @@ func TestClusters_oneThatDoesNotAnswer(t *testing.T) {
 	t.Cleanup(passage.close)
 	w.connect(t, strings.ReplaceAll(healthy(t), passage.to, passage.address))
 	require.True(t, w.clusters.Reaches(w.key))
-	connection, err := w.clusters.Cache().GetClient(t.Context(), w.key)
+	connection, err := w.clusters.GetClient(t.Context(), w.key)
 	require.NoError(t, err)
 
 	passage.close()
@@ -236,7 +236,7 @@ func TestClusters_oneThatDoesNotAnswer(t *testing.T) {
 	passage.listen(t)
 	w.heard.await(t, call{cluster: w.key})
 	require.True(t, w.clusters.Reaches(w.key))
-	same, err := w.clusters.Cache().GetClient(t.Context(), w.key)
+	same, err := w.clusters.GetClient(t.Context(), w.key)
 	require.NoError(t, err)
 	require.Same(t, connection, same)
 }

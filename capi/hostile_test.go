@@ -346,6 +346,6 @@ func TestClusters_hangingServersHoldUpNobody(t *testing.T) {
 
 func connected(t *testing.T, clusters *workload.Clusters, cluster client.ObjectKey) bool {
 	t.Helper()
-	_, err := clusters.Cache().GetReader(t.Context(), cluster)
+	_, err := clusters.GetReader(t.Context(), cluster)
 	return err == nil
 }

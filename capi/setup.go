@@ -71,12 +71,12 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*workload.Cl
 		return nil, fmt.Errorf("adding Cluster API's indexes: %w", err)
 	}
 	patterns := &guard.Patterns{}
-	for _, one := range reconcilers(mgr, clusters.Cache(), opts, patterns) {
+	for _, one := range reconcilers(mgr, clusters, opts, patterns) {
 		if err := one.setup(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.Concurrency, NewQueue: fairqueue.New(opts.Concurrency)}); err != nil {
 			return nil, fmt.Errorf("adding Cluster API's controller %s: %w", one.name, err)
 		}
 	}
-	return clusters, setupWebhooks(mgr, clusters.Cache(), patterns)
+	return clusters, setupWebhooks(mgr, clusters, patterns)
 }
 
 // setGates turns off what a driver cannot give (machine pools need a cloud's own groups) and on what our templates are made

@@ -24,7 +24,7 @@ import (
 )
 
 // connected is the connection to a Cluster, or the error that Cluster API's controllers know.
-func (c *clusterCache) connected(key client.ObjectKey) (*connection, error) {
+func (c *Clusters) connected(key client.ObjectKey) (*connection, error) {
 	if known := c.find(key); known != nil {
 		if found := known.connection(); found != nil && found.failure() == nil {
 			return found, nil
@@ -34,7 +34,7 @@ func (c *clusterCache) connected(key client.ObjectKey) (*connection, error) {
 }
 
 // GetClient implements clustercache.ClusterCache.
-func (c *clusterCache) GetClient(_ context.Context, cluster client.ObjectKey) (client.Client, error) {
+func (c *Clusters) GetClient(_ context.Context, cluster client.ObjectKey) (client.Client, error) {
 	found, err := c.connected(cluster)
 	if err != nil {
 		return nil, err
@@ -43,12 +43,12 @@ func (c *clusterCache) GetClient(_ context.Context, cluster client.ObjectKey) (c
 }
 
 // GetReader implements clustercache.ClusterCache.
-func (c *clusterCache) GetReader(ctx context.Context, cluster client.ObjectKey) (client.Reader, error) {
+func (c *Clusters) GetReader(ctx context.Context, cluster client.ObjectKey) (client.Reader, error) {
 	return c.GetClient(ctx, cluster)
 }
 
 // GetUncachedClient implements clustercache.ClusterCache.
-func (c *clusterCache) GetUncachedClient(_ context.Context, cluster client.ObjectKey) (client.Client, error) {
+func (c *Clusters) GetUncachedClient(_ context.Context, cluster client.ObjectKey) (client.Client, error) {
 	found, err := c.connected(cluster)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (c *clusterCache) GetUncachedClient(_ context.Context, cluster client.Objec
 }
 
 // GetRESTConfig implements clustercache.ClusterCache. Nothing of the embedded core asks for it: what it gives has no limits.
-func (c *clusterCache) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
+func (c *Clusters) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
 	found, err := c.connected(cluster)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (c *clusterCache) GetRESTConfig(_ context.Context, cluster client.ObjectKey
 }
 
 // Watch implements clustercache.ClusterCache: it adds a watch once.
-func (c *clusterCache) Watch(_ context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error {
+func (c *Clusters) Watch(_ context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error {
 	found, err := c.connected(cluster)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *clusterCache) Watch(_ context.Context, cluster client.ObjectKey, watche
 }
 
 // GetHealthCheckingState implements clustercache.ClusterCache.
-func (c *clusterCache) GetHealthCheckingState(_ context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState {
+func (c *Clusters) GetHealthCheckingState(_ context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState {
 	known := c.find(cluster)
 	if known == nil {
 		return clustercache.HealthCheckingState{}
@@ -107,7 +107,7 @@ type clusterSource struct {
 }
 
 // GetClusterSource implements clustercache.ClusterCache.
-func (c *clusterCache) GetClusterSource(_ string, requests func(context.Context, client.Object) []ctrl.Request,
+func (c *Clusters) GetClusterSource(_ string, requests func(context.Context, client.Object) []ctrl.Request,
 	opts ...clustercache.GetClusterSourceOption) source.Source {
 	made := &clusterSource{requests: requests, told: map[client.ObjectKey]time.Time{}}
 	for _, opt := range opts {
@@ -127,7 +127,7 @@ func (c *clusterCache) GetClusterSource(_ string, requests func(context.Context,
 }
 
 // tell wakes the controllers that want to know that a connection opened or closed, or that a cluster is silent.
-func (c *clusterCache) tell(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, changed bool) {
+func (c *Clusters) tell(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, changed bool) {
 	key := client.ObjectKeyFromObject(cluster)
 	known.mu.RLock()
 	answered := known.health.LastProbeSuccessTime
@@ -172,7 +172,7 @@ const (
 const connectionOwner = "drover-workload-connections"
 
 // reportKubeconfig says on the Cluster which field is refused, or that none is any more.
-func (c *clusterCache) reportKubeconfig(ctx context.Context, cluster *clusterv1.Cluster, name string, refused *kubeconfig.Error) error {
+func (c *Clusters) reportKubeconfig(ctx context.Context, cluster *clusterv1.Cluster, name string, refused *kubeconfig.Error) error {
 	was := meta.FindStatusCondition(cluster.Status.Conditions, KubeconfigAcceptedCondition)
 	if was == nil && refused == nil {
 		return nil
@@ -209,7 +209,7 @@ func (c *clusterCache) reportKubeconfig(ctx context.Context, cluster *clusterv1.
 }
 
 // report tells once that a server's answers are not read. What it answered is not repeated.
-func (c *clusterCache) report(cluster *clusterv1.Cluster, known *remoteCluster, err error) {
+func (c *Clusters) report(cluster *clusterv1.Cluster, known *remoteCluster, err error) {
 	for _, reason := range []error{errAnswer, errHeld} {
 		if errors.Is(err, reason) && !errors.Is(known.reported, reason) {
 			known.reported = reason

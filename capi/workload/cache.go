@@ -1,3 +1,8 @@
+// Package workload is the way into workload clusters, by the kubeconfig Secrets that Cluster API keeps, with limits on what such a kubeconfig may
+// say and on what the server behind it may answer (decision 0010).
+//
+// It reads: CAPI Clusters, Secrets <cluster>-kubeconfig, and the Nodes of workload clusters. It writes: the condition KubeconfigAccepted and
+// events on Clusters, and on Nodes their labels and a provider ID.
 package workload
 
 import (
@@ -16,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -50,9 +56,9 @@ const (
 	workloadQPS, workloadBurst = 20, 30
 )
 
-// clusterCache implements Cluster API's ClusterCache with limits on what a user's kubeconfig says and on what the server behind it answers.
-// See docs/decisions/0010.
-type clusterCache struct {
+// Clusters is the way into workload clusters: Cluster API's ClusterCache, with limits on what a user's kubeconfig says and on what the server behind it
+// answers. See docs/decisions/0010.
+type Clusters struct {
 	client   client.Client
 	secrets  client.Reader
 	scheme   *runtime.Scheme
@@ -60,23 +66,23 @@ type clusterCache struct {
 	filter   string
 	shares   *shares
 	base     context.Context //nolint:containedctx // all connections end with the manager
-	// onChange is called when a cluster begins or ceases to answer, or has another connection.
-	onChange func(cluster client.ObjectKey)
 
-	mu      sync.RWMutex
-	remotes map[client.ObjectKey]*remoteCluster
-	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
-	sources []*clusterSource
+	mu        sync.RWMutex
+	remotes   map[client.ObjectKey]*remoteCluster
+	queue     workqueue.TypedRateLimitingInterface[ctrl.Request]
+	sources   []*clusterSource
+	listeners []func(cluster client.ObjectKey, machine types.UID)
 }
 
-var _ clustercache.ClusterCache = (*clusterCache)(nil)
+var _ clustercache.ClusterCache = (*Clusters)(nil)
 
 // remoteCluster is what is known of one Cluster's API server. One worker at a time changes it.
 type remoteCluster struct {
 	mu sync.RWMutex
-	// pending is a connection whose Nodes are not there yet, current one that is used; one of them is nil.
-	pending, current *connection
-	health           clustercache.HealthCheckingState
+	// open is the connection that there is; it is used once its Nodes are there.
+	open   *connection
+	isUsed bool
+	health clustercache.HealthCheckingState
 	// kubeconfig is what the Secret said when it was read last; changed says that it may say something else now.
 	kubeconfig *rest.Config
 	changed    atomic.Bool
@@ -91,9 +97,10 @@ type remoteCluster struct {
 	next    time.Time
 }
 
-// newClusterCache adds the controller that keeps connections to workload clusters.
-func newClusterCache(ctx context.Context, mgr manager.Manager, filter string, onChange func(client.ObjectKey)) (*clusterCache, error) {
-	c := &clusterCache{client: mgr.GetClient(), secrets: mgr.GetAPIReader(), scheme: mgr.GetScheme(), filter: filter, onChange: onChange,
+// New adds what keeps connections to the workload clusters of the Clusters with the label cluster.x-k8s.io/watch-filter of the given value,
+// or of all. The manager must not be started yet.
+func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, error) {
+	c := &Clusters{client: mgr.GetClient(), secrets: mgr.GetAPIReader(), scheme: mgr.GetScheme(), filter: filter,
 		recorder: mgr.GetEventRecorder("workload-cluster"), shares: newShares(), base: context.WithoutCancel(ctx), remotes: map[client.ObjectKey]*remoteCluster{}}
 	var cancel context.CancelCauseFunc
 	c.base, cancel = context.WithCancelCause(c.base)
@@ -124,7 +131,7 @@ func newClusterCache(ctx context.Context, mgr manager.Manager, filter string, on
 }
 
 // kubeconfigChanged has a Cluster looked at again, though not more often than a first contact may be made.
-func (c *clusterCache) kubeconfigChanged(_ context.Context, obj client.Object) []ctrl.Request {
+func (c *Clusters) kubeconfigChanged(_ context.Context, obj client.Object) []ctrl.Request {
 	name, is := strings.CutSuffix(obj.GetName(), "-"+string(secret.Kubeconfig))
 	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}
 	known := c.find(key)
@@ -136,7 +143,7 @@ func (c *clusterCache) kubeconfigChanged(_ context.Context, obj client.Object) [
 }
 
 // Reconcile connects to a Cluster's API server, or looks whether it is still there.
-func (c *clusterCache) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	key := request.NamespacedName
 	cluster := &clusterv1.Cluster{}
 	err := c.client.Get(ctx, key, cluster)
@@ -176,13 +183,13 @@ func (c *clusterCache) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	c.tell(ctx, cluster, known, was != known.connection())
 	known.through = known.by()
 	if was != known.connection() || answered != known.answers() || through != known.through || behind != known.proxied.Load() {
-		c.onChange(key)
+		c.tellNode(key, "")
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
 // look does one thing with a workload cluster, and says when to come again.
-func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, share *share) time.Duration {
+func (c *Clusters) look(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, share *share) time.Duration {
 	if known.changed.Swap(false) || known.kubeconfig == nil {
 		config, err := c.kubeconfig(ctx, cluster)
 		if err != nil {
@@ -196,15 +203,14 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 			}
 			return wait
 		}
-		if open := known.open(); open != nil && !sameServer(open.config, config) {
+		if known.open != nil && !sameServer(known.open.config, config) {
 			known.drop(errEnded)
 		}
 		known.kubeconfig = config
 		target, err := url.Parse(config.Host)
 		known.proxied.Store(err == nil && proxied(target))
 	}
-	open := known.open()
-	if open == nil {
+	if known.open == nil {
 		key := client.ObjectKeyFromObject(cluster)
 		made, err := c.open(ctx, share, known.kubeconfig, key)
 		if err != nil {
@@ -212,21 +218,21 @@ func (c *clusterCache) look(ctx context.Context, cluster *clusterv1.Cluster, kno
 			c.report(cluster, known, err)
 			return known.failed(time.Now())
 		}
-		known.set(made, nil)
-		open = made
+		known.set(made, false)
 	}
+	open := known.open
 	if err := open.failure(); err != nil {
 		c.report(cluster, known, err)
 		return c.lost(known, open, err)
 	}
-	if open == known.pending {
+	if !known.isUsed {
 		return c.await(ctx, cluster, known)
 	}
 	return c.probe(ctx, known, open)
 }
 
 // probe asks whether a connection that is used still answers, and whether it may go by the kubeconfig's own address again.
-func (c *clusterCache) probe(ctx context.Context, known *remoteCluster, open *connection) time.Duration {
+func (c *Clusters) probe(ctx context.Context, known *remoteCluster, open *connection) time.Duration {
 	err := open.probe(ctx)
 	failures := known.probed(err, time.Now())
 	switch {
@@ -241,12 +247,12 @@ func (c *clusterCache) probe(ctx context.Context, known *remoteCluster, open *co
 }
 
 // await makes a connection usable as soon as its Nodes are there.
-func (c *clusterCache) await(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster) time.Duration {
-	pending := known.pending
+func (c *Clusters) await(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster) time.Duration {
+	pending := known.open
 	waiting, cancel := context.WithTimeout(ctx, syncStep)
 	defer cancel()
 	if pending.cache.WaitForCacheSync(waiting) && pending.failure() == nil {
-		known.set(nil, pending)
+		known.set(pending, true)
 		known.probed(nil, time.Now())
 		return probeInterval
 	}
@@ -261,7 +267,7 @@ func (c *clusterCache) await(ctx context.Context, cluster *clusterv1.Cluster, kn
 }
 
 // lost ends a connection. One that lived long is made anew at once.
-func (c *clusterCache) lost(known *remoteCluster, open *connection, err error) time.Duration {
+func (c *Clusters) lost(known *remoteCluster, open *connection, err error) time.Duration {
 	if time.Since(open.opened) > steady {
 		known.failures, known.reported = 0, nil
 	}
@@ -271,7 +277,7 @@ func (c *clusterCache) lost(known *remoteCluster, open *connection, err error) t
 }
 
 // kubeconfig reads the Cluster's Secret and says on the Cluster what is wrong with it.
-func (c *clusterCache) kubeconfig(ctx context.Context, cluster *clusterv1.Cluster) (*rest.Config, error) {
+func (c *Clusters) kubeconfig(ctx context.Context, cluster *clusterv1.Cluster) (*rest.Config, error) {
 	found := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
 	if err := c.secrets.Get(ctx, key, found); err != nil {
@@ -296,7 +302,7 @@ func sameServer(a, b *rest.Config) bool {
 		reflect.DeepEqual(a.TLSClientConfig, b.TLSClientConfig)
 }
 
-func (c *clusterCache) wake(key client.ObjectKey) {
+func (c *Clusters) wake(key client.ObjectKey) {
 	if known := c.find(key); known != nil {
 		known.mu.Lock()
 		known.next = time.Time{}
@@ -310,19 +316,40 @@ func (c *clusterCache) wake(key client.ObjectKey) {
 }
 
 // doubt has a Cluster's server looked at now, if that is not known yet to be away: a watch of it has ended with an error.
-func (c *clusterCache) doubt(key client.ObjectKey) {
+func (c *Clusters) doubt(key client.ObjectKey) {
 	if known := c.find(key); known != nil && known.answers() {
 		c.wake(key)
 	}
 }
 
-func (c *clusterCache) find(key client.ObjectKey) *remoteCluster {
+// Through is the address of the control plane's server by which a cluster is reached, and empty where it is reached as its kubeconfig says. OnNode tells when that changes.
+func (c *Clusters) Through(cluster client.ObjectKey) string {
+	if known := c.find(cluster); known != nil {
+		return known.by()
+	}
+	return ""
+}
+
+// Proxied reports whether the manager has a proxy for the address in a cluster's kubeconfig. Then no server of its control plane is called in its place. OnNode
+// tells when that changes.
+func (c *Clusters) Proxied(cluster client.ObjectKey) bool {
+	known := c.find(cluster)
+	return known != nil && known.proxied.Load()
+}
+
+// Reaches reports whether a cluster's API answers the manager. OnNode tells when that changes.
+func (c *Clusters) Reaches(cluster client.ObjectKey) bool {
+	known := c.find(cluster)
+	return known != nil && known.answers()
+}
+
+func (c *Clusters) find(key client.ObjectKey) *remoteCluster {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.remotes[key]
 }
 
-func (c *clusterCache) forget(key client.ObjectKey) {
+func (c *Clusters) forget(key client.ObjectKey) {
 	c.mu.Lock()
 	known := c.remotes[key]
 	delete(c.remotes, key)
@@ -349,14 +376,17 @@ func (r *remoteCluster) wait() time.Duration {
 func (r *remoteCluster) connection() *connection {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.current
+	if !r.isUsed {
+		return nil
+	}
+	return r.open
 }
 
 // answers reports whether there is a connection, and probes of it do not fail.
 func (r *remoteCluster) answers() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.current != nil && r.current.failure() == nil && r.health.ConsecutiveFailures < notAnswering
+	return r.isUsed && r.open.failure() == nil && r.health.ConsecutiveFailures < notAnswering
 }
 
 // by is the server by which the connection was made in the place of the kubeconfig's own address, if one was.
@@ -367,29 +397,19 @@ func (r *remoteCluster) by() string {
 	return ""
 }
 
-// open is the connection that there is, used or not yet.
-func (r *remoteCluster) open() *connection {
-	if r.current != nil {
-		return r.current
-	}
-	return r.pending
-}
-
-func (r *remoteCluster) set(pending, current *connection) {
+func (r *remoteCluster) set(open *connection, isUsed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending, r.current = pending, current
+	r.open, r.isUsed = open, isUsed
 }
 
 func (r *remoteCluster) drop(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range []*connection{r.pending, r.current} {
-		if one != nil {
-			one.end(err)
-		}
+	if r.open != nil {
+		r.open.end(err)
 	}
-	r.pending, r.current = nil, nil
+	r.open, r.isUsed = nil, false
 }
 
 // probed counts a probe, and a connection that was made as one.

@@ -61,7 +61,7 @@ type connection struct {
 }
 
 // open connects to the server that config names, and begins to read its Nodes. The Cluster of this key is looked at when the connection fails by itself.
-func (c *clusterCache) open(ctx context.Context, share *share, config *rest.Config, key client.ObjectKey) (*connection, error) {
+func (c *Clusters) open(ctx context.Context, share *share, config *rest.Config, key client.ObjectKey) (*connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.QPS, config.Burst = remote.DefaultClusterAPIUserAgent(controllerName), workloadQPS, workloadBurst
 	config.WarningHandler = rest.NoWarnings{}
@@ -86,7 +86,7 @@ func (c *clusterCache) open(ctx context.Context, share *share, config *rest.Conf
 	return made, nil
 }
 
-func (n *connection) connect(ctx context.Context, c *clusterCache, share *share, transport *http.Transport) error {
+func (n *connection) connect(ctx context.Context, c *Clusters, share *share, transport *http.Transport) error {
 	probes, err := limited{share: share, answer: maxHeader, time: callTime}.httpClient(n.config, transport)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"net/url"
@@ -139,10 +140,20 @@ func (d *dialer) by() string {
 
 // isBack reports whether the kubeconfig's own address answers again, when another was needed.
 func (d *dialer) isBack(ctx context.Context) bool {
-	if d.by() == "" {
-		return false
-	}
-	made, err := greet(ctx, "tcp", d.address, d.secure, ownTime)
+	return d.by() != "" && greets(ctx, d.address, d.secure)
+}
+
+// Answers reports whether a server whose certificate the authority has signed (PEM) answers at an address. Whoever else listens there, in another network that has the
+// same addresses for instance, is none; he is sent nothing but a greeting. Nobody is asked past a proxy that the manager has for the address: a
+// connection would not go that way.
+func Answers(ctx context.Context, address string, authority []byte) bool {
+	roots := x509.NewCertPool()
+	return roots.AppendCertsFromPEM(authority) && !proxied(&url.URL{Scheme: "https", Host: address}) &&
+		greets(ctx, address, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
+}
+
+func greets(ctx context.Context, address string, secure *tls.Config) bool {
+	made, err := greet(ctx, "tcp", address, secure, ownTime)
 	if err != nil {
 		return false
 	}
@@ -151,7 +162,7 @@ func (d *dialer) isBack(ctx context.Context) bool {
 }
 
 // servers are the addresses at which the API of a cluster of ours may answer beside that of its kubeconfig: those of its control plane's machines.
-func (c *clusterCache) servers(ctx context.Context, cluster client.ObjectKey) []string {
+func (c *Clusters) servers(ctx context.Context, cluster client.ObjectKey) []string {
 	list := &clusterv1.MachineList{}
 	if err := c.client.List(ctx, list, client.InNamespace(cluster.Namespace),
 		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name, rkev1.ControlPlaneRoleLabel: "true"}); err != nil {

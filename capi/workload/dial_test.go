@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -55,13 +56,12 @@ func TestProxied(t *testing.T) {
 				"users: [{name: u, user: {token: t}}]\nclusters: [{name: c, cluster: {server: '" + host + "'}}]\n")}}
 		known := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, secret).Build()
 		told := 0
-		c := &clusterCache{client: known, secrets: known, scheme: scheme, shares: newShares(), base: t.Context(), remotes: map[client.ObjectKey]*remoteCluster{},
-			onChange: func(client.ObjectKey) { told++ }}
+		c := &Clusters{client: known, secrets: known, scheme: scheme, shares: newShares(), base: t.Context(), remotes: map[client.ObjectKey]*remoteCluster{}}
+		c.OnNode(func(client.ObjectKey, types.UID) { told++ })
 		_, err = c.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 		require.NoError(t, err)
-		clusters := &Clusters{cache: c}
-		require.False(t, clusters.Reaches(key))
-		require.Equal(t, want, clusters.Proxied(key), host)
+		require.False(t, c.Reaches(key))
+		require.Equal(t, want, c.Proxied(key), host)
 		require.Equal(t, want, told == 1, host)
 	}
 }
@@ -229,7 +229,7 @@ func TestProbe_leavesTheDetour(t *testing.T) {
 	open := &connection{dialer: d, hangUp: transport.CloseIdleConnections}
 	open.server, err = rawClient(config, calls)
 	require.NoError(t, err)
-	c, known := &clusterCache{}, &remoteCluster{current: open}
+	c, known := &Clusters{}, &remoteCluster{open: open, isUsed: true}
 	for _, step := range []struct {
 		shut bool
 		by   string

@@ -24,7 +24,7 @@ const (
 // KeepNode gives a Node its machine's labels and taints: those that its kubelet must not set itself, and what was edited after the kubelet had registered the
 // Node. Those of others stay. It does nothing while the cluster cannot be reached or has no such Node.
 func (c *Clusters) KeepNode(ctx context.Context, cluster client.ObjectKey, name string, labels map[string]string, taints []corev1.Taint) error {
-	reached, err := c.cache.connected(cluster)
+	reached, err := c.connected(cluster)
 	if err != nil {
 		return nil //nolint:nilerr // there is no way yet
 	}

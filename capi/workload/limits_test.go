@@ -266,8 +266,8 @@ func TestNodeWatcher_tellsOfProviderIDsThatAreNew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []types.UID
-			w := &nodeWatcher{cluster: client.ObjectKey{Namespace: "a", Name: "c1"}, listeners: &listeners{}}
-			w.listeners.add(func(cluster client.ObjectKey, machine types.UID) {
+			w := &nodeWatcher{cluster: client.ObjectKey{Namespace: "a", Name: "c1"}, clusters: &Clusters{}}
+			w.clusters.OnNode(func(cluster client.ObjectKey, machine types.UID) {
 				require.Equal(t, client.ObjectKey{Namespace: "a", Name: "c1"}, cluster)
 				got = append(got, machine)
 			})

@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,32 +21,25 @@ const nodeWatch = "drover-nodes"
 
 // OnNode has wake called when the Node of a CAPI Machine got its provider ID, and, with an empty machine, when there is news of a Node that
 // may be anybody's, or the way into a cluster opened or closed, for a watch ends with its connection. wake must not block.
-func (c *Clusters) OnNode(wake func(cluster client.ObjectKey, machine types.UID)) { c.nodes.add(wake) }
-
-// listeners are those who want to hear of Nodes.
-type listeners struct {
-	mu  sync.RWMutex
-	all []func(client.ObjectKey, types.UID)
+func (c *Clusters) OnNode(wake func(cluster client.ObjectKey, machine types.UID)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners = append(c.listeners, wake)
 }
 
-func (l *listeners) add(wake func(client.ObjectKey, types.UID)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, wake)
-}
-
-func (l *listeners) call(cluster client.ObjectKey, machine types.UID) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for _, wake := range l.all {
+func (c *Clusters) tellNode(cluster client.ObjectKey, machine types.UID) {
+	c.mu.RLock()
+	listeners := c.listeners
+	c.mu.RUnlock()
+	for _, wake := range listeners {
 		wake(cluster, machine)
 	}
 }
 
 // nodeWatcher is one cluster's watch of Nodes, on the informer that Cluster API has of them anyway.
 type nodeWatcher struct {
-	cluster   client.ObjectKey
-	listeners *listeners
+	cluster  client.ObjectKey
+	clusters *Clusters
 }
 
 var _ clustercache.Watcher = (*nodeWatcher)(nil)
@@ -78,7 +70,7 @@ func (w *nodeWatcher) Watch(informers cache.Cache) error {
 func (w *nodeWatcher) tell(before, after any) {
 	was, is := idOf(before), idOf(after)
 	if is != was && (is.machine == "" || is.provider != "" || !is.waits) {
-		w.listeners.call(w.cluster, is.machine)
+		w.clusters.tellNode(w.cluster, is.machine)
 	}
 }
 

@@ -31,7 +31,7 @@ type Server struct {
 // one with an address of the server's, else the one of its name. It gets that label, and a provider ID if it has none. It is empty while the
 // cluster cannot be reached, or has no such Node; the callbacks given to OnNode then tell when to ask again.
 func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, server Server) (string, error) {
-	reached, err := c.cache.connected(cluster)
+	reached, err := c.connected(cluster)
 	if err != nil {
 		return "", nil //nolint:nilerr // there is no way yet
 	}
@@ -43,7 +43,7 @@ func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, ser
 	found := server.node(nodes.Items)
 	if found == nil || found.Spec.ProviderID == "" && (server.ProviderID == "" || awaitsCloud(found)) {
 		// After the look: the watch begins with all Nodes that are there, so that nothing is missed.
-		err := c.cache.Watch(ctx, cluster, &nodeWatcher{cluster: cluster, listeners: &c.nodes})
+		err := c.Watch(ctx, cluster, &nodeWatcher{cluster: cluster, clusters: c})
 		if err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
 			return "", fmt.Errorf("watching the Nodes of cluster %s: %w", cluster, err)
 		}
