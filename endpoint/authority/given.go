@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -144,38 +143,31 @@ func (s *Source) wanted(ctx context.Context, now time.Time) (*given, error) {
 
 // lookAtGiven takes the user's certificate. While it is wrong the one before is shown, also after a start: it would take all else that the manager does along.
 func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
-	now, kept := s.Now(), &corev1.Secret{}
+	now := s.Now()
 	wanted, wrong := s.wanted(ctx, now)
 	if wrong != nil && s.current.Load() != nil {
 		return time.Time{}, wrong
 	}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Secret.Namespace, Name: ShownName}, kept)
-	if client.IgnoreNotFound(err) != nil {
-		return time.Time{}, fmt.Errorf("reading which certificate of the endpoint is shown: %w", err)
-	}
-	missing := err != nil
-	before, _ := check(kept.Data, s.opts.Names, now)
-	switch {
-	case wrong != nil && before == nil:
-		return time.Time{}, wrong
-	case wrong != nil:
+	var out *given
+	var again time.Time
+	key := client.ObjectKey{Namespace: s.Secret.Namespace, Name: ShownName}
+	_, err := certificate.Keep(ctx, s.Client, key, "which certificate of the endpoint is shown", func(kept *corev1.Secret) (map[string][]byte, error) {
+		before, _ := check(kept.Data, s.opts.Names, now)
+		switch {
+		case wrong == nil:
+			out, again = wanted.after(before, now)
+			return out.data, nil
+		case before == nil:
+			return nil, wrong
+		}
 		log.FromContext(ctx).Error(wrong, "Showing the endpoint's certificate before, for this one cannot be used", "secret", s.Secret)
-		s.showGiven(before, now)
-		return now.Add(certificate.RetryDelay), nil
-	}
-	out, again := wanted.after(before, now)
-	switch {
-	case missing:
-		meta := metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: ShownName}
-		err = s.Client.Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: out.data})
-	case !maps.EqualFunc(kept.Data, out.data, bytes.Equal):
-		kept.Data = out.data
-		err = s.Client.Update(ctx, kept)
-	}
+		out, again = before, now.Add(certificate.RetryDelay)
+		return kept.Data, nil
+	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("storing which certificate of the endpoint is shown: %w", err)
+		return time.Time{}, err
 	}
-	if at := out.data[useNextKey]; len(at) > 0 {
+	if at := out.data[useNextKey]; wrong == nil && len(at) > 0 {
 		log.FromContext(ctx).Info("Showing the endpoint's certificate before until agents trust what verifies the new one", "secret", s.Secret, "until", string(at))
 	}
 	s.showGiven(out, now)

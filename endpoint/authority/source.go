@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/endpoint/certificate"
@@ -108,18 +107,10 @@ func (s *Source) Derive(purpose string) []byte {
 
 // look has every replica show what the Secret says now.
 func (s *Source) look(ctx context.Context, _ bool) (time.Time, error) {
-	take := s.lookAtOwn
 	if s.opts.Given != "" {
-		take = s.lookAtGiven
+		return s.lookAtGiven(ctx)
 	}
-	const attempts = 5
-	for range attempts {
-		again, err := take(ctx)
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return again, err
-		} // another replica was faster
-	}
-	return time.Time{}, fmt.Errorf("storing what Secret %s says of the endpoint's certificate: others kept changing it", s.Secret)
+	return s.lookAtOwn(ctx)
 }
 
 const (

@@ -1,53 +1,40 @@
 package authority
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/endpoint/certificate"
 )
 
 // store reads our own Secret and makes of it what is due; it gives its data and when to look again.
-func (s *Source) store(ctx context.Context) (map[string][]byte, time.Time, error) {
-	secret := &corev1.Secret{}
-	err := s.Client.Get(ctx, s.Secret, secret)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority: %w", err)
-	}
-	missing := err != nil
-	if missing {
-		if secret.Data, err = s.lost(ctx); err != nil {
-			return nil, time.Time{}, err
+func (s *Source) store(ctx context.Context) (data map[string][]byte, again time.Time, err error) {
+	data, err = certificate.Keep(ctx, s.Client, s.Secret, "the endpoint's authority", func(secret *corev1.Secret) (data map[string][]byte, err error) {
+		if data = secret.Data; secret.ResourceVersion == "" {
+			if data, err = s.lost(ctx); err != nil {
+				return nil, err
+			}
 		}
-	}
-	data, again, err := turn(secret.Data, secret.Annotations[RotateAnnotation], s.Now())
+		if data, again, err = turn(data, secret.Annotations[RotateAnnotation], s.Now()); err != nil {
+			return nil, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not made anew, for agents trust it: %w", s.Secret, err)
+		}
+		data[hostsKey] = remember(data[hostsKey], s.opts.Names, s.current.Load() == nil)
+		return data, nil
+	})
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not made anew, for agents trust it: %w", s.Secret, err)
-	}
-	data[hostsKey] = remember(data[hostsKey], s.opts.Names, s.current.Load() == nil)
-	meta := metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: s.Secret.Name}
-	switch {
-	case missing:
-		err = s.Client.Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: data})
-	case !maps.EqualFunc(secret.Data, data, bytes.Equal):
-		secret.Data = data
-		err = s.Client.Update(ctx, secret)
-	}
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("storing the endpoint's authority: %w", err)
+		return nil, time.Time{}, err
 	}
 	// Which authorities agents trust is written down, so that a lost one is noticed.
 	applier := apply.Applier{Client: s.Client, Reader: s.Client, Owner: "drover-endpoint"}
-	if _, err := applier.Apply(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{bundleKey: string(data[bundleKey])}}); err != nil {
+	trusted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: s.Secret.Name}, Data: map[string]string{bundleKey: string(data[bundleKey])}}
+	if _, err := applier.Apply(ctx, trusted); err != nil {
 		return nil, time.Time{}, fmt.Errorf("writing down which authority agents trust: %w", err)
 	}
 	return data, again, nil

@@ -1,11 +1,15 @@
 package certificate
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -67,4 +71,36 @@ func (f *Follower) follow(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// Keep has a TLS Secret hold what is due, which may be what it holds already, and returns that. A Secret that is not there has no ResourceVersion. What
+// says in errors what is kept there.
+func Keep(ctx context.Context, c client.Client, key client.ObjectKey, what string, due func(*corev1.Secret) (map[string][]byte, error)) (map[string][]byte, error) {
+	const attempts = 5
+	for range attempts {
+		secret := &corev1.Secret{}
+		err := c.Get(ctx, key, secret)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading %s: %w", what, err)
+		}
+		missing, before := err != nil, secret.Data
+		if secret.Data, err = due(secret); err != nil {
+			return nil, err
+		}
+		switch {
+		case missing:
+			secret.ObjectMeta, secret.Type = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, corev1.SecretTypeTLS
+			err = c.Create(ctx, secret)
+		case !maps.EqualFunc(before, secret.Data, bytes.Equal):
+			err = c.Update(ctx, secret)
+		}
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			continue // another replica was faster
+		}
+		if err != nil {
+			return nil, fmt.Errorf("storing %s: %w", what, err)
+		}
+		return secret.Data, nil
+	}
+	return nil, fmt.Errorf("storing %s in Secret %s: others kept changing it", what, key)
 }

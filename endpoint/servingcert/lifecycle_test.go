@@ -207,9 +207,9 @@ func TestLoad_saysWhatTheServerRefused(t *testing.T) {
 		there               bool
 		err                 string
 	}{
-		"may not read":              {get: forbidden, err: "reading the Secret of the serving certificate: " + said},
-		"may not create":            {create: forbidden, err: "creating the Secret of the serving certificate: " + said},
-		"may not update":            {update: forbidden, there: true, err: "renewing the Secret of the serving certificate: " + said},
+		"may not read":              {get: forbidden, err: "reading the serving certificate: " + said},
+		"may not create":            {create: forbidden, err: "storing the serving certificate: " + said},
+		"may not update":            {update: forbidden, there: true, err: "storing the serving certificate: " + said},
 		"always another's conflict": {update: conflict, there: true, err: lost},
 		"always another's Secret":   {create: exists, err: lost},
 	} {

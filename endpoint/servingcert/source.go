@@ -16,8 +16,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/endpoint/certificate"
@@ -112,50 +110,20 @@ func (s *Source) tell(ctx context.Context) error {
 
 // refresh reads the Secret and renews it when it is due.
 func (s *Source) refresh(ctx context.Context) error {
-	const attempts = 5
-	for range attempts {
-		found, err := s.readOrRenew(ctx)
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			// Another replica was faster; its certificate is as good.
-			continue
+	data, err := certificate.Keep(ctx, s.opts.Client, s.opts.Secret, "the serving certificate", func(secret *corev1.Secret) (map[string][]byte, error) {
+		if found, err := parse(secret.Data, s.opts.Names); err == nil && s.opts.Now().Before(found.renewAt) {
+			return secret.Data, nil
 		}
-		if err != nil {
-			return err
-		}
-		s.current.Store(found)
-		return nil
-	}
-	return fmt.Errorf("storing the serving certificate in Secret %s: others kept changing it", s.opts.Secret)
-}
-
-func (s *Source) readOrRenew(ctx context.Context) (*pair, error) {
-	secret := &corev1.Secret{}
-	err := s.opts.Client.Get(ctx, s.opts.Secret, secret)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the Secret of the serving certificate: %w", err)
-	}
-	missing := err != nil
-	found, err := parse(secret.Data, s.opts.Names)
-	if err == nil && s.opts.Now().Before(found.renewAt) {
-		return found, nil
-	}
-	data, err := renew(secret.Data, s.opts.Names, s.opts.Now())
+		return renew(secret.Data, s.opts.Names, s.opts.Now())
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	secret.Data = data
-	if missing {
-		secret.ObjectMeta = metav1.ObjectMeta{Namespace: s.opts.Secret.Namespace, Name: s.opts.Secret.Name}
-		secret.Type = corev1.SecretTypeTLS
-		if err := s.opts.Client.Create(ctx, secret); err != nil {
-			return nil, fmt.Errorf("creating the Secret of the serving certificate: %w", err)
-		}
-		return parse(data, s.opts.Names)
+	found, err := parse(data, s.opts.Names)
+	if err == nil {
+		s.current.Store(found)
 	}
-	if err := s.opts.Client.Update(ctx, secret); err != nil {
-		return nil, fmt.Errorf("renewing the Secret of the serving certificate: %w", err)
-	}
-	return parse(data, s.opts.Names)
+	return err
 }
 
 // API servers show no certificate when they call a webhook, unless their administrator gave them one. So our webhooks' paths begin with a word that
