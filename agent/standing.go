@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"time"
 
 	"github.com/drover-project/drover/api/plan"
@@ -76,3 +78,73 @@ func (a *Agent) attend(ctx context.Context) time.Time {
 	}
 	return earliest(s.nextProbe, periodic)
 }
+
+const (
+	// periodicTimeout ends a periodic instruction that hangs.
+	periodicTimeout = 10 * time.Minute
+	// A periodic instruction that failed waits for so long for each failure in a row, up to maxPeriodicWaits of them (§7.3).
+	periodicWait     = 30 * time.Second
+	maxPeriodicWaits = 6
+	// maxPeriodicBytes of each output are kept, its end.
+	maxPeriodicBytes = 32 << 10
+)
+
+// periodicAt is when a periodic instruction runs next; the zero time is at once.
+func periodicAt(i plan.PeriodicInstruction, last plan.PeriodicOutput, now time.Time) time.Time {
+	noted, wait := last.LastSuccessfulRunTime, time.Duration(cmp.Or(i.PeriodSeconds, plan.DefaultPeriodSeconds))*time.Second
+	if last.Failures > 0 {
+		noted, wait = last.LastFailedRunTime, time.Duration(min(last.Failures, maxPeriodicWaits))*periodicWait
+	}
+	ran, err := time.Parse(time.UnixDate, noted)
+	if at := ran.Add(wait); err == nil && at.After(now) && at.Sub(now) <= wait { // a clock that was ahead delays nothing
+		return at
+	}
+	return time.Time{}
+}
+
+// nextPeriodic is when the next of a plan's periodic instructions runs; the zero time is at once.
+func nextPeriodic(p plan.Plan, known map[string]plan.PeriodicOutput, now time.Time) time.Time {
+	var next time.Time
+	for n, i := range p.PeriodicInstructions {
+		if at := periodicAt(i, known[i.Name], now); n == 0 || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// runPeriodic runs what is due and returns what is known then, in a map of its own.
+func (r *Runner) runPeriodic(ctx context.Context, p plan.Plan, known map[string]plan.PeriodicOutput, now func() time.Time) map[string]plan.PeriodicOutput {
+	all := map[string]plan.PeriodicOutput{}
+	for _, i := range p.PeriodicInstructions {
+		last := known[i.Name]
+		if periodicAt(i, last, now()).IsZero() {
+			last = r.periodic(ctx, i, last, now)
+		}
+		if ctx.Err() != nil {
+			return maps.Clone(known)
+		}
+		all[i.Name] = last
+	}
+	return all
+}
+
+func (r *Runner) periodic(ctx context.Context, i plan.PeriodicInstruction, last plan.PeriodicOutput, now func() time.Time) plan.PeriodicOutput {
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, periodicTimeout))
+	defer cancel()
+	result, err := r.run(limited, "periodic-"+plan.Checksum([]byte(i.Name))[:12], i.Command, last.Failures+1)
+	out := plan.PeriodicOutput{Name: i.Name, Stdout: cut(result.stdout), Stderr: []byte{}, ExitCode: result.exit, LastSuccessfulRunTime: last.LastSuccessfulRunTime}
+	if i.SaveStderrOutput {
+		out.Stderr = cut(result.stderr)
+	}
+	at := now().UTC().Format(time.UnixDate)
+	if err != nil {
+		r.Log.Error(err, "Periodic instruction failed", "name", i.Name, "exitCode", result.exit)
+		out.Failures, out.LastFailedRunTime = last.Failures+1, at
+		return out
+	}
+	out.LastSuccessfulRunTime = at
+	return out
+}
+
+func cut(content []byte) []byte { return content[max(0, len(content)-maxPeriodicBytes):] }

@@ -1,10 +1,16 @@
 package workload
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -135,3 +141,153 @@ func (l *nodeLists) List(options metav1.ListOptions) (runtime.Object, error) {
 
 // strip takes off a Node what Cluster API does not look at: its images and who manages which field, which are most of it.
 func strip(node *corev1.Node) { node.ManagedFields, node.Status.Images = nil, nil }
+
+// Server is what is known of a CAPI Machine's server, to find the Node that it became.
+type Server struct {
+	// Machine is the CAPI Machine's UID.
+	Machine types.UID
+	// Name and Addresses of the server.
+	Name      string
+	Addresses []string
+	// ProviderID is given to a Node that has none, and whose kubelet waits for no cloud controller to give it one.
+	ProviderID string
+}
+
+// ProviderID is that of the Node that a server became under a foreign bootstrap provider (under ours, the plan gives the Node its ID): the one with the CAPI Machine's UID in its label rke.cattle.io/machine, else the only
+// one with an address of the server's, else the one of its name. It gets that label, and a provider ID if it has none. It is empty while the
+// cluster cannot be reached, or has no such Node; the callbacks given to OnNode then tell when to ask again.
+func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, server Server) (string, error) {
+	reached, err := c.connected(cluster)
+	if err != nil {
+		return "", nil //nolint:nilerr // there is no way yet
+	}
+	api := reached.client
+	var nodes corev1.NodeList
+	if err := api.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("looking for the Node of machine %s in cluster %s: %w", server.Machine, cluster, err)
+	}
+	found := server.node(nodes.Items)
+	if found == nil || found.Spec.ProviderID == "" && (server.ProviderID == "" || awaitsCloud(found)) {
+		// After the look: the watch begins with all Nodes that are there, so that nothing is missed.
+		err := c.Watch(ctx, cluster, &nodeWatcher{cluster: cluster, clusters: c})
+		if err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
+			return "", fmt.Errorf("watching the Nodes of cluster %s: %w", cluster, err)
+		}
+		return "", nil
+	}
+	node := found.DeepCopy()
+	metav1.SetMetaDataLabel(&node.ObjectMeta, rkev1.NodeMachineLabel, string(server.Machine))
+	node.Spec.ProviderID = cmp.Or(node.Spec.ProviderID, server.ProviderID)
+	if node.Spec.ProviderID == found.Spec.ProviderID && node.Labels[rkev1.NodeMachineLabel] == found.Labels[rkev1.NodeMachineLabel] {
+		return node.Spec.ProviderID, nil
+	}
+	if err := api.Patch(ctx, node, client.MergeFromWithOptions(found, client.MergeFromWithOptimisticLock{})); err != nil {
+		return "", fmt.Errorf("labelling the Node %s of cluster %s: %w", found.Name, cluster, err)
+	}
+	return node.Spec.ProviderID, nil
+}
+
+// node is the server's among all of its cluster; nil if there is none, or if it may be one of several.
+func (s Server) node(nodes []corev1.Node) *corev1.Node {
+	var named *corev1.Node
+	var addressed []*corev1.Node
+	for i := range nodes {
+		node := &nodes[i]
+		if owner := node.Labels[rkev1.NodeMachineLabel]; owner == string(s.Machine) {
+			return node
+		} else if owner != "" {
+			continue
+		}
+		if node.Name == s.Name || node.Labels[corev1.LabelHostname] == s.Name {
+			named = node
+		}
+		if slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool {
+			return a.Type != corev1.NodeHostName && a.Address != "" && slices.Contains(s.Addresses, a.Address)
+		}) {
+			addressed = append(addressed, node)
+		}
+	}
+	switch {
+	case len(addressed) == 1:
+		return addressed[0]
+	case len(addressed) > 1 || s.Name == "":
+		return nil
+	}
+	return named
+}
+
+// awaitsCloud reports whether a cloud's own controller is to give a Node its provider ID.
+func awaitsCloud(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "node.cloudprovider.kubernetes.io/uninitialized" })
+}
+
+const (
+	// nodeOwner is the field manager of what a Node has from us.
+	nodeOwner = "drover-nodes"
+	// labelsAnnotation and taintsAnnotation on a Node name the labels, and the taints by key and effect, that it has from us: what is not named any more is taken away.
+	labelsAnnotation = "drover.cattle.io/labels"
+	taintsAnnotation = "drover.cattle.io/taints"
+)
+
+// KeepNode gives a Node its machine's labels and taints: those that its kubelet must not set itself, and what was edited after the kubelet had registered the
+// Node. Those of others stay. It does nothing while the cluster cannot be reached or has no such Node.
+func (c *Clusters) KeepNode(ctx context.Context, cluster client.ObjectKey, name string, labels map[string]string, taints []corev1.Taint) error {
+	reached, err := c.connected(cluster)
+	if err != nil {
+		return nil //nolint:nilerr // there is no way yet
+	}
+	api := reached.client
+	node := &corev1.Node{}
+	if err := api.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := node.DeepCopy()
+	for key := range strings.SplitSeq(node.Annotations[labelsAnnotation], ",") {
+		delete(node.Labels, key) // also where the kubelet has set it, at its registration
+	}
+	for key, value := range labels {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, key, value)
+	}
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, labelsAnnotation, strings.Join(slices.Sorted(maps.Keys(labels)), ","))
+	named := ""
+	node.Spec.Taints, named = merge(node.Spec.Taints, taints, strings.Split(node.Annotations[taintsAnnotation], ","))
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, taintsAnnotation, named)
+	if equality.Semantic.DeepEqual(before, node) {
+		return nil
+	}
+	// The taints are one field to the API server: a change of somebody else's in between is a conflict, and looked at again.
+	err = api.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(nodeOwner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("labelling and tainting the Node %s of cluster %s: %w", name, cluster, err)
+	}
+	return nil
+}
+
+// merge puts the wanted taints into those that are there, and takes away what we gave earlier and is not wanted any more.
+func merge(there, wanted []corev1.Taint, ours []string) (merged []corev1.Taint, named string) {
+	var names []string
+	for _, taint := range wanted {
+		names = append(names, nameOf(taint))
+	}
+	for _, taint := range there {
+		name := nameOf(taint)
+		at := slices.Index(names, name)
+		switch {
+		case at >= 0:
+			taint.Value = wanted[at].Value // and the time since when it has it stays
+			merged = append(merged, taint)
+		case !slices.Contains(ours, name):
+			merged = append(merged, taint)
+		}
+	}
+	for _, taint := range wanted {
+		if !slices.ContainsFunc(merged, func(has corev1.Taint) bool { return nameOf(has) == nameOf(taint) }) {
+			merged = append(merged, taint)
+		}
+	}
+	slices.Sort(names)
+	return merged, strings.Join(slices.Compact(names), ",")
+}
+
+// nameOf is what tells taints of a Node apart.
+func nameOf(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }
