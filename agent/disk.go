@@ -93,7 +93,7 @@ func isWritten(path string, content []byte, mode os.FileMode, own owner) bool {
 	if err != nil || info.Mode() != mode || info.Size() != int64(len(content)) || !isOwner(info, own) {
 		return false
 	}
-	is, err := readBounded(path, int64(len(content)))
+	is, err := ReadBounded(path, int64(len(content)))
 	return err == nil && string(is) == string(content)
 }
 

@@ -56,7 +56,7 @@ const maxJournalBytes = 4 << 20
 // instructions again.
 func ReadJournal(folder string) (Journal, error) {
 	var j Journal
-	content, err := readBounded(filepath.Join(folder, JournalFile), maxJournalBytes)
+	content, err := ReadBounded(filepath.Join(folder, JournalFile), maxJournalBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return j, nil
 	}
@@ -102,7 +102,8 @@ func (j Journal) ordered(checksum string, revision int) Journal {
 	return Journal{Checksum: checksum, Revision: revision, Phase: Applying, Attempt: attempt, Successes: j.Successes}
 }
 
-func readBounded(path string, limit int64) ([]byte, error) {
+// ReadBounded reads a file of at most so many bytes.
+func ReadBounded(path string, limit int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -102,7 +102,7 @@ func ask(ctx context.Context, p plan.Probe) error {
 	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {
 		return errors.New("its URL is not one of http or https")
 	}
-	config, err := tlsOf(p.HTTPGet)
+	config, err := TLSConfig(p.HTTPGet)
 	if err != nil {
 		return err
 	}
@@ -138,10 +138,11 @@ func withoutAddresses(err error) error {
 	}
 }
 
-func tlsOf(get plan.HTTPGet) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: get.Insecure} //nolint:gosec // the planner says so of a server on this node
+// TLSConfig is how a server is spoken to for which a plan or a registries.yaml names files of this server.
+func TLSConfig(get plan.HTTPGet) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: get.Insecure} //nolint:gosec // the planner says so of a server on this node, the user of a registry
 	if get.CACert != "" {
-		pem, err := readBounded(get.CACert, 1<<20)
+		pem, err := ReadBounded(get.CACert, 1<<20)
 		if err != nil {
 			return nil, fmt.Errorf("reading its CA certificate: %w", err)
 		}

@@ -95,11 +95,18 @@ func notTaken(data map[string][]byte, checksum string) (reason, message string) 
 	return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
 }
 
+// said is what the agent says of the plan; empty where it says nothing of it.
+func said(data map[string][]byte, checksum string) plan.AgentStatus {
+	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	if err != nil || status.Checksum != checksum {
+		return plan.AgentStatus{}
+	}
+	return status
+}
+
 // failure is why the last attempt at the plan failed, in the agent's words; empty if none did.
 func failure(data map[string][]byte, checksum string) string {
-	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
-	switch {
-	case err != nil || status.Checksum != checksum:
+	switch status := said(data, checksum); {
 	case status.Step != "":
 		failed := fmt.Sprintf("attempt %d failed at %s", max(status.Attempt, 1), oneLine(status.Step))
 		if status.Message != "" {
@@ -118,17 +125,16 @@ func failure(data map[string][]byte, checksum string) string {
 
 // running names the instruction that takes long, as the end of a sentence; empty if none does.
 func running(data map[string][]byte, checksum string) string {
-	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
-	if err != nil || status.Checksum != checksum || status.Running == "" {
-		return ""
+	if is := said(data, checksum).Running; is != "" {
+		return ", and is at " + oneLine(is)
 	}
-	return ", and is at " + oneLine(status.Running)
+	return ""
 }
 
 // stuck is why an agent cannot go on, when that is no step of its plan; empty otherwise.
 func stuck(data map[string][]byte, checksum string) string {
-	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
-	if err != nil || status.Checksum != checksum || status.Step != "" || status.Message == "" {
+	status := said(data, checksum)
+	if status.Step != "" || status.Message == "" {
 		return ""
 	}
 	return "its agent cannot go on: " + oneLine(status.Message)
@@ -143,13 +149,13 @@ func health(data map[string][]byte, probes []string) (reason, message string) {
 	if err != nil {
 		return rkev1.WaitingForProbesReason, "not known to be healthy: what its agent says of probes cannot be read"
 	}
-	said, _ := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
+	status, _ := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	var unhealthy []string
 	for _, name := range probes {
 		if statuses[name].Healthy {
 			continue
 		}
-		if why := said.Probes[name]; why != "" {
+		if why := status.Probes[name]; why != "" {
 			name += " (" + plan.Head(oneLine(why), 200) + ")"
 		}
 		unhealthy = append(unhealthy, name)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,31 +17,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// The form of registries.yaml (k3s documentation, "Private Registry Configuration"; RKE2's is the same).
-type registriesFile struct {
-	Mirrors map[string]rkev1.Mirror   `json:"mirrors,omitempty"`
-	Configs map[string]registryConfig `json:"configs,omitempty"`
-}
-
-type registryConfig struct {
-	Auth *registryAuth `json:"auth,omitempty"`
-	TLS  *registryTLS  `json:"tls,omitempty"`
-}
-
-type registryAuth struct {
-	Username      string `json:"username,omitempty"`
-	Password      string `json:"password,omitempty"`
-	Auth          string `json:"auth,omitempty"`
-	IdentityToken string `json:"identity_token,omitempty"`
-}
-
-type registryTLS struct {
-	CAFile             string `json:"ca_file,omitempty"`
-	CertFile           string `json:"cert_file,omitempty"`
-	KeyFile            string `json:"key_file,omitempty"`
-	InsecureSkipVerify bool   `json:"insecure_skip_verify,omitempty"`
-}
-
 // registryFiles are registries.yaml of the distribution and of the agent, and the certificates they name. What no server could use is refused here, where it
 // has cost nothing yet.
 func (p *planner) registryFiles() ([]plan.File, error) {
@@ -50,10 +24,13 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 	if spec == nil || len(spec.Mirrors)+len(spec.Configs) == 0 {
 		return nil, nil
 	}
-	if f := checkMirrors(spec.Mirrors); f != nil {
-		return nil, f
+	content := plan.Registries{Mirrors: map[string]plan.Mirror{}, Configs: map[string]plan.RegistryConfig{}}
+	for _, registry := range slices.Sorted(maps.Keys(spec.Mirrors)) {
+		if f := checkMirror(registry, spec.Mirrors[registry]); f != nil {
+			return nil, f
+		}
+		content.Mirrors[registry] = plan.Mirror(spec.Mirrors[registry])
 	}
-	content := registriesFile{Mirrors: spec.Mirrors, Configs: map[string]registryConfig{}}
 	var certificates []plan.File
 	for _, host := range slices.Sorted(maps.Keys(spec.Configs)) {
 		auth, err := p.registryAuth(host, spec.Configs[host])
@@ -64,7 +41,7 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		content.Configs[host] = registryConfig{Auth: auth, TLS: settings}
+		content.Configs[host] = plan.RegistryConfig{Auth: auth, TLS: settings}
 		certificates = append(certificates, files...)
 	}
 	text, err := encode(content)
@@ -76,21 +53,16 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 	return append([]plan.File{agents, plan.NewFile(etcDir+p.release.Distribution+"/registries.yaml", "0600", text)}, certificates...), nil
 }
 
-// checkMirrors refuses what the agent would: addresses that are none, and rewrites.
-func checkMirrors(mirrors map[string]rkev1.Mirror) *fault {
-	for _, registry := range slices.Sorted(maps.Keys(mirrors)) {
-		for i, endpoint := range mirrors[registry].Endpoints {
-			if !strings.Contains(endpoint, "://") {
-				endpoint = "https://" + endpoint
-			}
-			if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-				return because(rkev1.ConfigInvalidReason, "spec.registries.mirrors[%.100q].endpoint[%d] is no address such as https://mirror.example.com:5000", registry, i)
-			}
+// checkMirror refuses what the agent would: addresses that are none, and rewrites.
+func checkMirror(registry string, mirror rkev1.Mirror) *fault {
+	for i, endpoint := range mirror.Endpoints {
+		if _, err := plan.ParseEndpoint(endpoint); err != nil {
+			return because(rkev1.ConfigInvalidReason, "spec.registries.mirrors[%.100q].endpoint[%d] is no address such as https://mirror.example.com:5000", registry, i)
 		}
-		for _, pattern := range slices.Sorted(maps.Keys(mirrors[registry].Rewrites)) {
-			if _, err := regexp.Compile(pattern); err != nil {
-				return because(rkev1.ConfigInvalidReason, "spec.registries.mirrors[%.100q].rewrite: %.100q is no regular expression", registry, pattern)
-			}
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(mirror.Rewrites)) {
+		if _, err := regexp.Compile(pattern); err != nil {
+			return because(rkev1.ConfigInvalidReason, "spec.registries.mirrors[%.100q].rewrite: %.100q is no regular expression", registry, pattern)
 		}
 	}
 	return nil
@@ -105,7 +77,7 @@ func (p *planner) registrySecret(host, field, name string) (Object, error) {
 	return object, nil
 }
 
-func (p *planner) registryAuth(host string, config rkev1.RegistryConfig) (*registryAuth, error) {
+func (p *planner) registryAuth(host string, config rkev1.RegistryConfig) (*plan.RegistryAuth, error) {
 	const field = "authConfigSecretName"
 	if config.AuthConfigSecretName == "" {
 		return nil, nil
@@ -115,28 +87,29 @@ func (p *planner) registryAuth(host string, config rkev1.RegistryConfig) (*regis
 		return nil, err
 	}
 	said := func(key string) string { return string(secret.Data[key]) }
-	auth, lacks := registryAuth{}, ""
+	auth, lacks := plan.RegistryAuth{}, ""
 	switch secret.Type {
 	case rkev1.AuthConfigSecretType:
-		auth = registryAuth{said(rkev1.AuthConfigUsername), said(rkev1.AuthConfigPassword), said(rkev1.AuthConfigAuth), said(rkev1.AuthConfigIdentityToken)}
+		auth = plan.RegistryAuth{Username: said(rkev1.AuthConfigUsername), Password: said(rkev1.AuthConfigPassword), Auth: said(rkev1.AuthConfigAuth),
+			IdentityToken: said(rkev1.AuthConfigIdentityToken)}
 		lacks = "it needs username and password, or auth (user:password in base64), or identityToken"
 	case string(corev1.SecretTypeBasicAuth):
-		auth = registryAuth{Username: said(corev1.BasicAuthUsernameKey), Password: said(corev1.BasicAuthPasswordKey)}
+		auth = plan.RegistryAuth{Username: said(corev1.BasicAuthUsernameKey), Password: said(corev1.BasicAuthPasswordKey)}
 		lacks = "it needs username and password"
 	case string(corev1.SecretTypeDockerConfigJson):
 		auth, lacks = dockerAuth(secret.Data[corev1.DockerConfigJsonKey], host)
 	default:
 		lacks = fmt.Sprintf("types are %s, %s and %s", rkev1.AuthConfigSecretType, corev1.SecretTypeBasicAuth, corev1.SecretTypeDockerConfigJson)
 	}
-	if !auth.complete() {
+	if !isComplete(auth) {
 		return nil, because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].%s: Secret %.100q of type %.60q has no credential for it: %s",
 			host, field, config.AuthConfigSecretName, secret.Type, lacks)
 	}
 	return &auth, nil
 }
 
-// complete reports whether a registry can be logged in to with it, as containerd and the agent do.
-func (a registryAuth) complete() bool {
+// isComplete reports whether a registry can be logged in to with a credential, as containerd and the agent do.
+func isComplete(a plan.RegistryAuth) bool {
 	pair, err := base64.StdEncoding.DecodeString(a.Auth)
 	if err != nil || a.Auth != "" && !strings.Contains(string(pair), ":") {
 		return false
@@ -145,7 +118,7 @@ func (a registryAuth) complete() bool {
 }
 
 // dockerAuth is the credential of a registry in a config.json of Docker's, and what to say where that is none.
-func dockerAuth(text []byte, host string) (auth registryAuth, lacks string) {
+func dockerAuth(text []byte, host string) (auth plan.RegistryAuth, lacks string) {
 	var config struct {
 		Auths map[string]struct {
 			Username      string `json:"username"`
@@ -155,7 +128,7 @@ func dockerAuth(text []byte, host string) (auth registryAuth, lacks string) {
 		} `json:"auths"`
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
-		return registryAuth{}, "its " + corev1.DockerConfigJsonKey + " cannot be read"
+		return plan.RegistryAuth{}, "its " + corev1.DockerConfigJsonKey + " cannot be read"
 	}
 	names := []string{host, "https://" + host, "https://" + host + "/v1/"}
 	if host == "docker.io" {
@@ -163,12 +136,13 @@ func dockerAuth(text []byte, host string) (auth registryAuth, lacks string) {
 	}
 	for _, name := range names {
 		if found, ok := config.Auths[name]; ok {
-			return registryAuth{found.Username, found.Password, found.Auth, found.IdentityToken}, "its entry for the registry needs username and password, or auth, or identitytoken"
+			return plan.RegistryAuth{Username: found.Username, Password: found.Password, Auth: found.Auth, IdentityToken: found.IdentityToken},
+				"its entry for the registry needs username and password, or auth, or identitytoken"
 		}
 	}
 	hosts := slices.Sorted(maps.Keys(config.Auths))
 	if len(hosts) == 0 {
-		return registryAuth{}, "it has no entries"
+		return plan.RegistryAuth{}, "it has no entries"
 	}
 	for i, name := range hosts {
 		hosts[i] = fmt.Sprintf("%.100q", name)
@@ -176,14 +150,14 @@ func dockerAuth(text []byte, host string) (auth registryAuth, lacks string) {
 	if len(hosts) > 3 {
 		hosts = append(hosts[:3], "others")
 	}
-	return registryAuth{}, "its entries are for " + strings.Join(hosts, ", ")
+	return plan.RegistryAuth{}, "its entries are for " + strings.Join(hosts, ", ")
 }
 
 // folder is a registry whose name can be a folder's.
 var folder = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:_-]*[A-Za-z0-9])?$`)
 
-func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*registryTLS, []plan.File, error) {
-	settings, dir := registryTLS{InsecureSkipVerify: config.InsecureSkipVerify}, p.dataDir()+"/etc/tls/registries/"+host
+func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*plan.RegistryTLS, []plan.File, error) {
+	settings, dir := plan.RegistryTLS{InsecureSkipVerify: config.InsecureSkipVerify}, p.dataDir()+"/etc/tls/registries/"+host
 	var files []plan.File
 	add := func(name string, content []byte) string {
 		if len(content) == 0 {
@@ -212,7 +186,7 @@ func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*regist
 	if len(files) > 0 && (!folder.MatchString(host) || len(host) > 253) {
 		return nil, nil, because(rkev1.ConfigInvalidReason, "spec.registries.configs: %.100q is no name of a registry, with or without a port", host)
 	}
-	if settings == (registryTLS{}) {
+	if settings == (plan.RegistryTLS{}) {
 		return nil, nil, nil
 	}
 	return &settings, files, nil

@@ -320,7 +320,7 @@ func FuzzRegistries(f *testing.F) {
 		if err != nil {
 			return
 		}
-		sources, err := r.sources(image)
+		sources, err := sources(r, image)
 		if err != nil {
 			return
 		}
@@ -328,7 +328,7 @@ func FuzzRegistries(f *testing.F) {
 		last := sources[len(sources)-1]
 		require.False(t, last.plain)
 		for _, s := range sources {
-			_, _ = s.config.authenticator()
+			_, _ = authenticator(s.config.Auth)
 			require.NotEmpty(t, s.ref.Context().RegistryStr())
 		}
 	})

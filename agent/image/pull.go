@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/drover-project/drover/agent"
+	"github.com/drover-project/drover/api/plan"
 )
 
 // pullTimeout bounds one image from one place. Its instruction may take an hour, so that a place that trickles leaves time for another.
@@ -46,7 +50,7 @@ func (p *Puller) Unpack(ctx context.Context, image, folder string) error {
 	if err != nil {
 		return err
 	}
-	sources, err := registries.sources(image)
+	sources, err := sources(registries, image)
 	if err != nil {
 		return err
 	}
@@ -73,11 +77,12 @@ func (p *Puller) Unpack(ctx context.Context, image, folder string) error {
 func (p *Puller) pull(ctx context.Context, s source, folder string) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
-	credential, err := s.config.authenticator()
+	credential, err := authenticator(s.config.Auth)
 	if err != nil {
 		return err
 	}
-	config, err := s.config.tlsConfig()
+	files := cmp.Or(s.config.TLS, &plan.RegistryTLS{})
+	config, err := agent.TLSConfig(plan.HTTPGet{Insecure: files.InsecureSkipVerify, CACert: files.CAFile, ClientCert: files.CertFile, ClientKey: files.KeyFile})
 	if err != nil {
 		return err
 	}

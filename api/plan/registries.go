@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+// Registries is a registries.yaml, which a planner writes and the distribution and the agent read (k3s documentation, "Private Registry Configuration";
+// RKE2's is the same).
+type Registries struct {
+	Mirrors map[string]Mirror         `json:"mirrors,omitempty"`
+	Configs map[string]RegistryConfig `json:"configs,omitempty"`
+}
+
+// Mirror is where the images of a registry, or of all with the key *, are looked for first.
+type Mirror struct {
+	Endpoints []string          `json:"endpoint,omitempty"`
+	Rewrites  map[string]string `json:"rewrite,omitempty"`
+}
+
+// RegistryConfig is how a registry or mirror is spoken to.
+type RegistryConfig struct {
+	Auth *RegistryAuth `json:"auth,omitempty"`
+	TLS  *RegistryTLS  `json:"tls,omitempty"`
+}
+
+// RegistryAuth is a credential.
+type RegistryAuth struct {
+	Username      string `json:"username,omitempty"`
+	Password      string `json:"password,omitempty"`
+	Auth          string `json:"auth,omitempty"`
+	IdentityToken string `json:"identity_token,omitempty"`
+}
+
+// RegistryTLS names files of the server.
+type RegistryTLS struct {
+	CAFile             string `json:"ca_file,omitempty"`
+	CertFile           string `json:"cert_file,omitempty"`
+	KeyFile            string `json:"key_file,omitempty"`
+	InsecureSkipVerify bool   `json:"insecure_skip_verify,omitempty"`
+}
+
+// ParseEndpoint reads the address of a mirror, which is one of https where it does not say.
+func ParseEndpoint(endpoint string) (*url.URL, error) {
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "https://" + endpoint
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, errors.New("it is no address of http or https")
+	}
+	return u, nil
+}
