@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -73,8 +74,7 @@ type Options struct {
 // Reconciler reconciles ServerScans.
 type Reconciler struct {
 	Options
-	runner   attempt.Runner
-	findings *findings
+	runner attempt.Runner
 }
 
 // New makes a Reconciler.
@@ -82,7 +82,7 @@ func New(o Options) *Reconciler {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, runner: attempt.Runner{Applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, Settings: o.Jobs}, findings: newFindings(o.Clock)}
+	return &Reconciler{Options: o, runner: attempt.Runner{Applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, Settings: o.Jobs}}
 }
 
 // workers is how many ServerScans are worked on at a time; namespaces take turns at them.
@@ -95,12 +95,14 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("adding the serverscan controller: %w", err)
 	}
-	// A second manager in one process, as in tests, goes without.
-	err = metrics.Registry.Register(r.findings)
-	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
-		return fmt.Errorf("registering the metrics of ServerScans: %w", err)
-	}
-	return nil
+	// The manager that leads tells of them: each replica would tell the same. A second manager in one process, as in tests, goes without.
+	return mgr.Add(manager.RunnableFunc(func(context.Context) error {
+		err := metrics.Registry.Register(newFindings(r.Client))
+		if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
+			return fmt.Errorf("registering the metrics of ServerScans: %w", err)
+		}
+		return nil
+	}))
 }
 
 // scope is one reconcile.
@@ -120,19 +122,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	scan := &rkev1.ServerScan{}
 	// Live: a stale one would bring back the Secret with the credential that was taken away.
 	err := r.Reader.Get(ctx, request.NamespacedName, scan)
-	if apierrors.IsNotFound(err) {
-		r.findings.forget(request.NamespacedName)
+	if apierrors.IsNotFound(err) || err == nil && !scan.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the ServerScan: %w", err)
 	}
 	now := r.Clock.Now()
-	if !scan.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil
-	}
 	if ended := endOf(scan); !ended.IsZero() {
-		r.findings.remember(scan)
 		return r.expire(ctx, scan, ended.Add(ttlOf(scan)).Sub(now))
 	}
 	before := scan.DeepCopy()
@@ -150,10 +147,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if _, patchErr := step.PatchStatus(ctx, r.Client, before, scan); patchErr != nil {
 		return reconcile.Result{}, patchErr
-	}
-	if !endOf(scan).IsZero() {
-		// Now, for who asked for it may delete it as soon as it is done.
-		r.findings.remember(scan)
 	}
 	return step.Result(err)
 }

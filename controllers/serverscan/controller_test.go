@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -505,41 +504,6 @@ func TestScan_costs(t *testing.T) {
 	require.Equal(t, 12, count, "to find out, to tell and to clean up")
 	w.reconcile()
 	require.Equal(t, 12, count, "nothing while it stays")
-}
-
-// metric is a gauge of the driver's, as a manager would serve it.
-func (w *world) metric(name string) float64 {
-	w.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(w, registry.Register(w.reconciler.Metrics()))
-	families, err := registry.Gather()
-	require.NoError(w, err)
-	for _, family := range families {
-		if family.GetName() == name {
-			require.Len(w, family.GetMetric(), 1)
-			return family.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	require.Fail(w, "no metric "+name)
-	return 0
-}
-
-// `drover gc` deletes its ServerScan as soon as it is done: the controller may never see it again.
-func TestScan_countsBeforeItIsDeleted(t *testing.T) {
-	w := newWorld(t)
-	w.using("DigitaloceanMachine", "a", "cred")
-	w.later(2 * interval)
-	w.round()
-	w.lookedAt(w.report(w.found("1", "gone")))
-	require.InDelta(t, 1, w.metric("drover_orphan_servers"), 0)
-
-	w.later(time.Minute)
-	w.ask(nil)
-	w.end("look-scan-1", w.report())
-	w.reconcile()
-	require.NoError(t, w.client.Delete(t.Context(), w.scan))
-	w.reconcile()
-	require.InDelta(t, 0, w.metric("drover_orphan_servers"), 0)
 }
 
 // A server that vanishes shows on its machine, so that a MachineHealthCheck can act; what does not change is not written.

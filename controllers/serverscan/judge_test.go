@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -247,6 +246,3 @@ func TestNext(t *testing.T) {
 		}
 	}
 }
-
-// Metrics are what a manager would serve.
-func (r *Reconciler) Metrics() prometheus.Collector { return r.findings }

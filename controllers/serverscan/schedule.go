@@ -81,13 +81,13 @@ func (s *Schedule) Round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// What the ServerScans tell that are there. An account that one has left unsettled is looked at again until one has not, whether
+	// What the ServerScans tell that are there. An account that one of ours has left unsettled is looked at again until one has not, whether
 	// machines use it or not.
 	list := &rkev1.ServerScanList{}
 	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
 		return 0, fmt.Errorf("listing ServerScans: %w", err)
 	}
-	answered := newest(list.Items, usual, succeeded)
+	answered := newest(list.Items, periodic, usual, succeeded)
 	for at, scan := range newest(list.Items, usual) {
 		last := answered[at]
 		if _, used := accounts[at]; used || last != nil && unsettled(last) {

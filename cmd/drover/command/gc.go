@@ -155,11 +155,11 @@ func (e *env) scan(ctx context.Context, api *inventory.API, at place, o *gcOptio
 		return failed(err)
 	}
 	done, err := api.AwaitScan(ctx, made, func(message string) { e.note("%s: %s", at.driver, strings.TrimSpace(message)) })
-	// It is deleted also when the user does not wait for it: what it still does ends with it.
-	if deleteErr := api.DeleteScan(context.WithoutCancel(ctx), made); deleteErr != nil {
-		e.note("%s", inventory.Plain(deleteErr))
-	}
 	if err != nil {
+		// One that the user does not wait for is deleted: what it still does ends with it.
+		if deleteErr := api.DeleteScan(context.WithoutCancel(ctx), made); deleteErr != nil {
+			e.note("%s", inventory.Plain(deleteErr))
+		}
 		return failed(err)
 	}
 	return listing.NewScan(done)
