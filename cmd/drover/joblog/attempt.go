@@ -2,6 +2,7 @@ package joblog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,9 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
+
+// ErrNothing means that no attempt was made yet.
+var ErrNothing = errors.New("no attempt was made yet, so there is no log")
 
 // Attempt is one run of an operation, and what is left of its log.
 type Attempt struct {
@@ -34,7 +38,7 @@ func (a *Attempt) String() string {
 
 // Running reports whether the attempt's Job is at work.
 func (a *Attempt) Running() bool {
-	return a.Job != nil && ending(a.Job, false) == ""
+	return a.Job != nil && ending(a.Job) == ""
 }
 
 // Want is which attempt a user asks for; the zero value is the newest.

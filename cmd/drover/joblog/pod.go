@@ -1,20 +1,21 @@
 package joblog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
-	toolswatch "k8s.io/client-go/tools/watch"
 )
 
 // Stream copies a pod's log; with follow until the pod ends.
@@ -39,86 +40,85 @@ func Started(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" && len(pod.Spec.Containers) > 0
 }
 
+// interval is how often is looked whether a pod has started.
+const interval = 500 * time.Millisecond
+
 // AwaitPod waits until a pod with these labels has started. Say is told each time the reason why it has not changes. It is an
 // error when the pod's Job ends before.
 func AwaitPod(ctx context.Context, kube kubernetes.Interface, namespace string, set labels.Set, say func(string)) (*corev1.Pod, error) {
-	pods := podWatch{kube: kube, namespace: namespace, set: set, say: say}
-	// A watch would try for ever what is forbidden.
-	if _, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: set.String(), Limit: 1}); err != nil {
-		return nil, fmt.Errorf("listing pods in namespace %s: %w", namespace, err)
+	ofPods, ofJobs := metav1.ListOptions{LabelSelector: set.String()}, metav1.ListOptions{LabelSelector: set.String()}
+	job := set[batchv1.JobNameLabel]
+	if job != "" { // which need not have its pods' labels
+		ofJobs = metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", job).String()}
 	}
-	waiting, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := pods.awaitJobEnd(waiting); err != nil {
-			cancel(err)
+	said, pending := "", "" // the pod that was there last
+	seen := sets.New[string]()
+	for {
+		// The pods of a Job that has ended are there by then. Who may read pods need not be allowed to read Jobs.
+		jobs, jobsErr := kube.BatchV1().Jobs(namespace).List(ctx, ofJobs)
+		pods, err := kube.CoreV1().Pods(namespace).List(ctx, ofPods)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("waiting for a pod: %w", context.Cause(ctx))
 		}
-	}()
-	started, err := pods.awaitStart(waiting)
-	cancel(nil)
-	<-ended
-	if cause, ok := errors.AsType[*jobEndedError](context.Cause(waiting)); ok && started == nil {
-		return nil, cause
-	}
-	if err != nil {
-		return nil, fmt.Errorf("waiting for a pod: %w", err)
-	}
-	return started, nil
-}
-
-// podWatch waits for pods with labels.
-type podWatch struct {
-	kube      kubernetes.Interface
-	namespace string
-	set       labels.Set
-	say       func(string)
-	said      string
-}
-
-func (w *podWatch) awaitStart(ctx context.Context) (*corev1.Pod, error) {
-	pods := w.kube.CoreV1().Pods(w.namespace)
-	list := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = w.set.String()
-			return pods.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = w.set.String()
-			return pods.Watch(ctx, o)
-		},
-	}
-	var started *corev1.Pod
-	none := func(store cache.Store) (bool, error) {
-		// Of a machine without Jobs it is known.
-		if len(store.List()) == 0 && w.set[batchv1.JobNameLabel] != "" {
-			w.tell("waiting for a pod: none was made yet")
+		if err != nil {
+			return nil, fmt.Errorf("listing pods in namespace %s: %w", namespace, err)
 		}
-		return false, nil
-	}
-	_, err := toolswatch.UntilWithSync(ctx, cache.ToListWatcherWithWatchListSemantics(list, w.kube), &corev1.Pod{}, none, func(event watch.Event) (bool, error) {
-		pod, ok := event.Object.(*corev1.Pod)
+		if at := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool { return Started(&pod) }); at >= 0 {
+			return &pods.Items[at], nil
+		}
+		if jobsErr == nil {
+			err = ended(jobs.Items, seen)
+		}
+		if err != nil {
+			return nil, err
+		}
+		text := "waiting for a pod: none was made yet"
 		switch {
-		case !ok:
-		case event.Type == watch.Deleted:
-			w.tell(fmt.Sprintf("pod %s was deleted before it started: waiting for another", pod.Name))
-		case Started(pod):
-			started = pod
-		default:
-			w.tell(fmt.Sprintf("waiting for pod %s: %s", pod.Name, pendingReason(pod)))
+		case len(pods.Items) > 0:
+			pending = pods.Items[0].Name
+			text = "waiting for pod " + pending + ": " + pendingReason(&pods.Items[0])
+		case pending != "":
+			text = "pod " + pending + " was deleted before it started: waiting for another"
+		case job == "": // of a machine without Jobs it is known
+			text = ""
 		}
-		return started != nil, nil
-	})
-	return started, err
+		if text != said {
+			said = text
+			say(text)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(interval):
+		}
+	}
 }
 
-// tell says what was not said last.
-func (w *podWatch) tell(text string) {
-	if text != w.said {
-		w.said = text
-		w.say(text)
+// ended tells that a Job has ended, or that one that was seen is gone.
+func ended(jobs []batchv1.Job, seen sets.Set[string]) error {
+	endings := map[string]string{}
+	for name := range seen {
+		endings[name] = "it was deleted"
 	}
+	for i := range jobs {
+		seen.Insert(jobs[i].Name)
+		endings[jobs[i].Name] = ending(&jobs[i])
+	}
+	for name, how := range endings {
+		if how != "" {
+			return errors.New("Job " + name + " ended before a pod of it started: " + how)
+		}
+	}
+	return nil
+}
+
+// ending is how a Job ended; empty while it has not.
+func ending(job *batchv1.Job) string {
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return withMessage(cmp.Or(c.Reason, string(c.Type)), c.Message)
+		}
+	}
+	return ""
 }
 
 // pendingReason is why a pod has not started, in Kubernetes' words.
