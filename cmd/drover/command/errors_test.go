@@ -125,7 +125,7 @@ func TestEveryCommandTellsOfARightThatLacks(t *testing.T) {
 	for want, lines := range map[string][][]string{
 		"listing machines: forbidden: user \"eve\" lacks the right to list digitaloceanmachines" + group + ", genericmachines" + group + " in namespace " + ns:   {{"get"}, {"get", "web-1", "-o", "json"}, {"get", "-w"}},
 		"listing machines: forbidden: user \"eve\" lacks the right to list digitaloceanmachines" + group + ", genericmachines" + group + " in the whole cluster": {{"get", "-A"}},
-		"listing NodeDrivers: forbidden: user \"eve\" lacks the right to list nodedrivers.management.cattle.io in the whole cluster": {
+		"listing nodedrivers: forbidden: user \"eve\" lacks the right to list nodedrivers.management.cattle.io in the whole cluster": {
 			{"drivers"}, {"get", "drivers"}, {"why", "driver/generic"}},
 		get: {{"why", "web-1"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"keys", "web-1"}, {"retry", "web-1"}, {"abandon", "web-1", "-y"}, {"scp", "a", "web-1:"}},
 		`no MachineDeployment or MachineSet "pool" in namespace "` + ns + `" that could be read: getting machinedeployments ` + ns + `/pool: forbidden: user "eve" lacks the right to get machinedeployments.cluster.x-k8s.io "pool"`: {{"why", "md/pool"}},

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -73,6 +74,16 @@ type ListOptions struct {
 	Namespace string
 	// Selector of labels; may be empty.
 	Selector string
+	// name of an object; any when empty.
+	name string
+}
+
+func (o ListOptions) options() metav1.ListOptions {
+	options := metav1.ListOptions{LabelSelector: o.Selector}
+	if o.name != "" {
+		options.FieldSelector = fields.OneTermEqualSelector("metadata.name", o.name).String()
+	}
+	return options
 }
 
 // Machines lists the machines of the given kinds. A kind the user may not list is an error only when no kind can be listed;
@@ -109,76 +120,85 @@ func ofEach[T any](kinds []facts.Kind, read func(facts.Kind) (T, error)) (result
 }
 
 func (a *API) machinesOf(ctx context.Context, kind facts.Kind, o ListOptions) ([]*facts.Machine, error) {
-	var machines []*facts.Machine
-	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return a.Dynamic.Resource(ResourceOf(kind)).Namespace(o.Namespace).List(ctx, options)
-	}
-	err := pager.New(page).EachListItem(ctx, metav1.ListOptions{LabelSelector: o.Selector}, func(object runtime.Object) error {
-		u, ok := object.(*unstructured.Unstructured)
-		if !ok {
-			return fmt.Errorf("decoding a %s: unexpected %T", kind.Name, object)
-		}
-		m, err := facts.DecodeMachine(kind, u.Object)
-		machines = append(machines, m)
-		return err
-	})
+	machines, err := list(ctx, a, ResourceOf(kind), o, func(u *unstructured.Unstructured) (*facts.Machine, error) { return facts.DecodeMachine(kind, u.Object) })
 	if isAbsent(err) {
 		// The kind went since it was discovered, and its machines with it.
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", kind.Resource, err)
-	}
-	return machines, nil
+	return machines, err
 }
 
 // Machine gets one machine; nil when it does not exist.
 func (a *API) Machine(ctx context.Context, kind facts.Kind, namespace, name string) (*facts.Machine, error) {
-	u, err := a.Dynamic.Resource(ResourceOf(kind)).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-	if isAbsent(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("getting %s %s/%s: %w", kind.Name, namespace, name, err)
+	u, err := a.object(ctx, ResourceOf(kind), namespace, name)
+	if u == nil || err != nil {
+		return nil, err
 	}
 	return facts.DecodeMachine(kind, u.Object)
 }
 
 // Drivers lists the NodeDrivers.
 func (a *API) Drivers(ctx context.Context) ([]v3.NodeDriver, error) {
-	list, err := a.Dynamic.Resource(nodeDrivers).List(ctx, metav1.ListOptions{})
+	drivers, err := list(ctx, a, nodeDrivers, ListOptions{}, decode[v3.NodeDriver])
 	if isAbsent(err) {
 		return nil, errors.New("this cluster has no NodeDriver kind: Drover is not installed here, or the kubeconfig's context is another cluster's")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing NodeDrivers: %w", err)
-	}
-	drivers := make([]v3.NodeDriver, len(list.Items))
-	for i := range list.Items {
-		if err := decode(&list.Items[i], &drivers[i]); err != nil {
-			return nil, err
-		}
-	}
-	return drivers, nil
+	return drivers, err
 }
 
-// getInto gets an object of a fixed kind into a typed one; false when it does not exist.
-func (a *API) getInto(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, into any) (bool, error) {
+// object gets an object of any kind; nil when it, or its kind, does not exist.
+func (a *API) object(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	u, err := a.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if isAbsent(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("getting %s %s/%s: %w", resource.Resource, namespace, name, err)
+		return nil, fmt.Errorf("getting %s %s/%s: %w", resource.Resource, namespace, name, err)
 	}
-	return true, decode(u, into)
+	return u, nil
 }
 
-func decode(u *unstructured.Unstructured, into any) error {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
-		return fmt.Errorf("decoding %s %s: %w", u.GetKind(), u.GetName(), err)
+// get gets an object of a fixed kind; nil when it does not exist.
+func get[T any](ctx context.Context, a *API, resource schema.GroupVersionResource, namespace, name string) (*T, error) {
+	u, err := a.object(ctx, resource, namespace, name)
+	if u == nil || err != nil {
+		return nil, err
 	}
-	return nil
+	object, err := decode[T](u)
+	return &object, err
+}
+
+// list lists objects, page by page, each as read makes it.
+func list[T any](ctx context.Context, a *API, resource schema.GroupVersionResource, o ListOptions, read func(*unstructured.Unstructured) (T, error)) ([]T, error) {
+	var all []T
+	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return a.Dynamic.Resource(resource).Namespace(o.Namespace).List(ctx, options)
+	}
+	err := pager.New(page).EachListItem(ctx, o.options(), func(object runtime.Object) error {
+		u, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("unexpected %T", object)
+		}
+		one, err := read(u)
+		all = append(all, one)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
+	}
+	return all, nil
+}
+
+func decode[T any](u *unstructured.Unstructured) (object T, err error) {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object); err != nil {
+		return object, fmt.Errorf("decoding %s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	return object, nil
+}
+
+// names of objects.
+func (a *API) names(ctx context.Context, resource schema.GroupVersionResource, o ListOptions) ([]string, error) {
+	return list(ctx, a, resource, o, func(u *unstructured.Unstructured) (string, error) { return u.GetName(), nil })
 }
 
 // isAbsent reports that an object, or its whole kind, is not there.

@@ -166,7 +166,7 @@ func TestMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, m)
 	_, err = w.as(t, "nobody").Machine(t.Context(), generic, w.namespace, "b")
-	require.Equal(t, "getting GenericMachine "+w.namespace+`/b: forbidden: user "nobody" lacks the right to get genericmachines.rke-machine.cattle.io "b" in namespace `+w.namespace,
+	require.Equal(t, "getting genericmachines "+w.namespace+`/b: forbidden: user "nobody" lacks the right to get genericmachines.rke-machine.cattle.io "b" in namespace `+w.namespace,
 		inventory.Plain(err))
 }
 
@@ -193,7 +193,7 @@ func TestDrivers(t *testing.T) {
 	require.Equal(t, "inv-new", facts.DriverNamed("InventoryCloud", drivers).Name)
 
 	_, err = w.as(t, "stranger").Drivers(t.Context())
-	require.Equal(t, `listing NodeDrivers: forbidden: user "stranger" lacks the right to list nodedrivers.management.cattle.io in the whole cluster`, inventory.Plain(err))
+	require.Equal(t, `listing nodedrivers: forbidden: user "stranger" lacks the right to list nodedrivers.management.cattle.io in the whole cluster`, inventory.Plain(err))
 	bare := w.through(t, func(out http.ResponseWriter, r *http.Request) bool { return notFound(out) })
 	_, err = bare.Drivers(t.Context())
 	require.EqualError(t, err, "this cluster has no NodeDriver kind: Drover is not installed here, or the kubeconfig's context is another cluster's")

@@ -11,10 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/pager"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 
@@ -36,11 +34,11 @@ func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("getting the kubeconfig of %s/%s: %w", namespace, cluster, err)
 	}
-	there, err := a.getInto(ctx, capiClusters, namespace, cluster, &clusterv1.Cluster{})
+	there, err := a.object(ctx, capiClusters, namespace, cluster)
 	switch {
 	case err != nil:
 		return nil, err
-	case !there:
+	case there == nil:
 		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters -A')", cluster, namespace)
 	}
 	return nil, fmt.Errorf("the Cluster %s %w: its control plane writes the Secret %s", cluster, ErrNoKubeconfig, name)
@@ -52,15 +50,10 @@ func (a *API) NotePaused(ctx context.Context, namespace string, machines []*fact
 		return
 	}
 	paused := map[types.NamespacedName]bool{}
-	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return a.Dynamic.Resource(capiClusters).Namespace(namespace).List(ctx, options)
+	clusters, _ := list(ctx, a, capiClusters, ListOptions{Namespace: namespace}, decode[clusterv1.Cluster])
+	for _, c := range clusters {
+		paused[types.NamespacedName{Namespace: c.Namespace, Name: c.Name}] = ptr.Deref(c.Spec.Paused, false)
 	}
-	_ = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		if u, ok := object.(*unstructured.Unstructured); ok {
-			paused[types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}], _, _ = unstructured.NestedBool(u.Object, "spec", "paused")
-		}
-		return nil
-	})
 	for _, m := range machines {
 		m.ClusterPaused = paused[types.NamespacedName{Namespace: m.Namespace, Name: m.ClusterName()}]
 	}
@@ -68,43 +61,28 @@ func (a *API) NotePaused(ctx context.Context, namespace string, machines []*fact
 
 // ClusterNames lists the CAPI Clusters of a namespace.
 func (a *API) ClusterNames(ctx context.Context, namespace string) ([]string, error) {
-	return a.namesOf(ctx, capiClusters, namespace)
+	return a.names(ctx, capiClusters, ListOptions{Namespace: namespace})
 }
 
 // ControlPlaneNames lists the RKEControlPlanes of a namespace.
 func (a *API) ControlPlaneNames(ctx context.Context, namespace string) ([]string, error) {
-	return a.namesOf(ctx, controlPlanes, namespace)
+	return a.names(ctx, controlPlanes, ListOptions{Namespace: namespace})
 }
 
 // PoolNames lists the MachineDeployments or MachineSets, which word says, of a namespace.
 func (a *API) PoolNames(ctx context.Context, namespace, word string) ([]string, error) {
 	_, resource := pools(word)
-	return a.namesOf(ctx, resource, namespace)
-}
-
-func (a *API) namesOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]string, error) {
-	list, err := a.Dynamic.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
-	}
-	names := make([]string, len(list.Items))
-	for i := range list.Items {
-		names[i] = list.Items[i].GetName()
-	}
-	return names, nil
+	return a.names(ctx, resource, ListOptions{Namespace: namespace})
 }
 
 // ClusterSnapshot reads everything about a CAPI Cluster; nil when it does not exist.
 func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now time.Time) (*facts.ClusterSnapshot, error) {
-	s := &facts.ClusterSnapshot{Now: now, Cluster: &clusterv1.Cluster{}}
-	if there, err := a.getInto(ctx, capiClusters, namespace, name, s.Cluster); err != nil || !there {
+	cluster, err := get[clusterv1.Cluster](ctx, a, capiClusters, namespace, name)
+	if err != nil || cluster == nil {
 		return nil, err
 	}
-	read := func(err error) {
-		if err != nil {
-			s.Problems = append(s.Problems, Plain(err))
-		}
-	}
+	s := &facts.ClusterSnapshot{Now: now, Cluster: cluster}
+	read := func(err error) { s.Problems = appendProblem(s.Problems, err) }
 	infrastructure, err := a.named(ctx, namespace, s.Cluster.Spec.InfrastructureRef)
 	read(err)
 	controlPlane, err := a.named(ctx, namespace, s.Cluster.Spec.ControlPlaneRef)
@@ -133,11 +111,7 @@ func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now t
 // ClusterRemains reads what is left of a CAPI Cluster that does not exist, by its label.
 func (a *API) ClusterRemains(ctx context.Context, namespace, name string) *facts.ClusterRemains {
 	left := &facts.ClusterRemains{Namespace: namespace, Name: name}
-	read := func(err error) {
-		if err != nil {
-			left.Problems = append(left.Problems, Plain(err))
-		}
-	}
+	read := func(err error) { left.Problems = appendProblem(left.Problems, err) }
 	selector := labels.Set{clusterv1.ClusterNameLabel: name}.String()
 	kinds, err := a.Kinds(ctx)
 	read(err)
@@ -178,13 +152,10 @@ func (a *API) ControlPlaneSnapshot(ctx context.Context, namespace, name string, 
 		if err == nil && s != nil && s.ControlPlane != nil && s.Cluster.Spec.ControlPlaneRef == ref {
 			return s, nil
 		}
-		if err != nil {
-			alone.Problems = append(alone.Problems, Plain(err))
-		}
+		alone.Problems = appendProblem(alone.Problems, err)
 	}
-	if alone.Events, err = a.eventsOf(ctx, namespace, []types.UID{u.GetUID()}); err != nil {
-		alone.Problems = append(alone.Problems, Plain(err))
-	}
+	alone.Events, err = a.eventsOf(ctx, namespace, []types.UID{u.GetUID()})
+	alone.Problems = appendProblem(alone.Problems, err)
 	return alone, nil
 }
 
@@ -193,26 +164,9 @@ func (a *API) named(ctx context.Context, namespace string, ref clusterv1.Contrac
 	if ref.APIGroup != rkev1.GroupVersion.Group || ref.Name == "" {
 		return nil, nil
 	}
-	u, err := a.Dynamic.Resource(rkev1.GroupVersion.WithResource(strings.ToLower(ref.Kind)+"s")).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if isAbsent(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("getting %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
-	}
-	return u, nil
+	return a.object(ctx, rkev1.GroupVersion.WithResource(strings.ToLower(ref.Kind)+"s"), namespace, ref.Name)
 }
 
 func (a *API) machinesOfCluster(ctx context.Context, namespace, cluster string) ([]clusterv1.Machine, error) {
-	list, err := a.Dynamic.Resource(capiMachines).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{clusterv1.ClusterNameLabel: cluster}.String()})
-	if err != nil {
-		return nil, fmt.Errorf("listing the Machines of Cluster %s: %w", cluster, err)
-	}
-	machines := make([]clusterv1.Machine, len(list.Items))
-	for i := range list.Items {
-		if err := decode(&list.Items[i], &machines[i]); err != nil {
-			return nil, err
-		}
-	}
-	return machines, nil
+	return list(ctx, a, capiMachines, ListOptions{Namespace: namespace, Selector: labels.Set{clusterv1.ClusterNameLabel: cluster}.String()}, decode[clusterv1.Machine])
 }

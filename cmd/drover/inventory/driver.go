@@ -28,11 +28,7 @@ const probeNamespace = "drover-drivers"
 // DriverSnapshot reads everything about a NodeDriver.
 func (a *API) DriverSnapshot(ctx context.Context, driver *v3.NodeDriver, now time.Time) *facts.DriverSnapshot {
 	s := &facts.DriverSnapshot{Now: now, Driver: driver}
-	read := func(err error) {
-		if err != nil {
-			s.Problems = append(s.Problems, Plain(err))
-		}
-	}
+	read := func(err error) { s.Problems = appendProblem(s.Problems, err) }
 	var err error
 	s.Machines, err = a.machinesOfDriver(ctx, driver)
 	read(err)
@@ -92,19 +88,31 @@ func (a *API) probeLog(ctx context.Context, driver *v3.NodeDriver, pods []corev1
 	if pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "" || len(pod.Spec.Containers) == 0 {
 		return "", err
 	}
-	failed := func(cause error) error {
-		return errors.Join(err, fmt.Errorf("reading the log of pod %s: %w", pod.Name, cause))
-	}
-	options := &corev1.PodLogOptions{TailLines: new(int64(20)), Container: pod.Spec.Containers[0].Name}
+	log, logErr := a.endOfLog(ctx, pod)
+	return log, errors.Join(err, logErr)
+}
+
+// logLines, logBytes and logTimeout bound what is read of a log that may still be written.
+const (
+	logLines   = 20
+	logBytes   = 32 << 10
+	logTimeout = 5 * time.Second
+)
+
+// endOfLog is the end of what a pod has said that has started.
+func (a *API) endOfLog(ctx context.Context, pod *corev1.Pod) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	options := &corev1.PodLogOptions{Container: pod.Spec.Containers[0].Name, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes))}
 	// DoRaw would lose why the server refuses.
-	stream, streamErr := a.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
-	if streamErr != nil {
-		return "", failed(streamErr)
+	stream, err := a.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	var log []byte
+	if err == nil {
+		defer func() { _ = stream.Close() }()
+		log, err = io.ReadAll(io.LimitReader(stream, logBytes))
 	}
-	defer func() { _ = stream.Close() }()
-	log, readErr := io.ReadAll(io.LimitReader(stream, state.MaxLogBytes))
-	if readErr != nil {
-		return "", failed(readErr)
+	if err != nil {
+		return "", fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}
-	return string(log), err
+	return string(log), nil
 }

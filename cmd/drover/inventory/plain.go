@@ -32,6 +32,14 @@ func Plain(err error) string {
 	return oneLine(text)
 }
 
+// appendProblem adds what could not be read, if that is so.
+func appendProblem(problems []string, err error) []string {
+	if err == nil {
+		return problems
+	}
+	return append(problems, Plain(err))
+}
+
 // IsUnreachable reports that the API server was not reached at all.
 func IsUnreachable(err error) bool {
 	var request *url.Error

@@ -30,7 +30,7 @@ func TestKindsAreReadAtOnce(t *testing.T) {
 	gets.Add(2)
 	far := w.through(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		// Nobody is answered before everybody has asked.
-		if strings.HasSuffix(r.URL.Path, "machines") && r.URL.Query().Get("limit") != "" {
+		if strings.HasPrefix(r.URL.Path, "/apis/rke-machine.cattle.io/") && r.URL.Query().Get("limit") != "" {
 			lists.Done()
 			lists.Wait()
 		}

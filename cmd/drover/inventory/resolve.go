@@ -11,9 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -260,30 +259,20 @@ func (a *API) ownerOf(ctx context.Context, m *facts.Machine, known *clusterv1.Ma
 
 // naming finds the CAPI Machine that names m, and will own it; nil when there is none.
 func (a *API) naming(ctx context.Context, m *facts.Machine) (*clusterv1.Machine, error) {
-	list, err := a.Dynamic.Resource(capiMachines).Namespace(m.Namespace).List(ctx, metav1.ListOptions{})
+	machines, err := list(ctx, a, capiMachines, ListOptions{Namespace: m.Namespace}, decode[clusterv1.Machine])
 	if isAbsent(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing the Machines of %s: %w", m.Namespace, err)
+	at := slices.IndexFunc(machines, func(machine clusterv1.Machine) bool { return m.IsNamedBy(&machine) })
+	if err != nil || at < 0 {
+		return nil, err
 	}
-	for i := range list.Items {
-		machine := &clusterv1.Machine{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, machine); err == nil && m.IsNamedBy(machine) {
-			return machine, nil
-		}
-	}
-	return nil, nil
+	return &machines[at], nil
 }
 
 // CAPIMachine gets a CAPI Machine; nil when it does not exist.
 func (a *API) CAPIMachine(ctx context.Context, namespace, name string) (*clusterv1.Machine, error) {
-	machine := &clusterv1.Machine{}
-	found, err := a.getInto(ctx, capiMachines, namespace, name, machine)
-	if err != nil || !found {
-		return nil, err
-	}
-	return machine, nil
+	return get[clusterv1.Machine](ctx, a, capiMachines, namespace, name)
 }
 
 // pools are the kind that word says, MachineDeployment or MachineSet, and the label of their machines.
@@ -300,15 +289,7 @@ func (a *API) CAPIMachinesOf(ctx context.Context, namespace, word, name string) 
 	if _, err := a.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 		return nil, fmt.Errorf("getting %s %s/%s: %w", resource.Resource, namespace, name, err)
 	}
-	list, err := a.Dynamic.Resource(capiMachines).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{label: name}.String()})
-	if err != nil {
-		return nil, fmt.Errorf("listing the Machines of %s/%s: %w", resource.Resource, name, err)
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].GetName())
-	}
-	return names, nil
+	return a.names(ctx, capiMachines, ListOptions{Namespace: namespace, Selector: labels.Set{label: name}.String()})
 }
 
 // others looks for the name among the kinds that word does not allow, as far as the user may.
@@ -350,16 +331,8 @@ func (r *resolving) elsewhere(ctx context.Context) []string {
 	}
 	var namespaces []string
 	for _, resource := range resources {
-		list, err := r.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", r.name).String()})
-		if err != nil {
-			continue
-		}
-		for i := range list.Items {
-			// Not every server filters by name, so look again.
-			if list.Items[i].GetName() == r.name {
-				namespaces = append(namespaces, list.Items[i].GetNamespace())
-			}
-		}
+		found, _ := list(ctx, r.API, resource, ListOptions{name: r.name}, func(u *unstructured.Unstructured) (string, error) { return u.GetNamespace(), nil })
+		namespaces = append(namespaces, found...)
 	}
 	slices.Sort(namespaces)
 	return slices.Compact(namespaces)

@@ -158,7 +158,7 @@ func TestResolveWithFewRights(t *testing.T) {
 
 	owners := w.as(t, "planner", may("cluster.x-k8s.io", []string{"machines"}, get))
 	_, err = owners.Resolve(t.Context(), ns, "pool-a")
-	require.Equal(t, "getting GenericMachine "+ns+`/db-1: forbidden: user "planner" lacks the right to get genericmachines.rke-machine.cattle.io "db-1" in namespace `+ns,
+	require.Equal(t, "getting genericmachines "+ns+`/db-1: forbidden: user "planner" lacks the right to get genericmachines.rke-machine.cattle.io "db-1" in namespace `+ns,
 		inventory.Plain(err))
 	_, err = owners.Resolve(t.Context(), ns, "db-1")
 	require.ErrorContains(t, err, `whether there is a machine "db-1"`)
@@ -199,10 +199,10 @@ func TestResolvePassesErrorsOn(t *testing.T) {
 	w := resolveWorld(t)
 	for part, want := range map[string]string{
 		"/apis/rke-machine.cattle.io/v1":                       "asking the API for machine kinds: ",
-		"/genericmachines/db-1":                                "getting GenericMachine " + w.namespace + "/db-1: ",
+		"/genericmachines/db-1":                                "getting genericmachines " + w.namespace + "/db-1: ",
 		"/machines/db-1":                                       "getting machines " + w.namespace + "/db-1: ",
 		"/machines/lonely":                                     "getting machines " + w.namespace + "/lonely: ",
-		"/genericmachines/nobody":                              "getting GenericMachine " + w.namespace + "/nobody: ",
+		"/genericmachines/nobody":                              "getting genericmachines " + w.namespace + "/nobody: ",
 		"/namespaces/" + w.namespace + "/digitaloceanmachines": "listing digitaloceanmachines: ",
 	} {
 		api := w.through(t, func(out http.ResponseWriter, r *http.Request) bool {

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -38,62 +36,37 @@ func (a *API) MakeScan(ctx context.Context, namespace string, spec rkev1.ServerS
 	if err != nil {
 		return nil, fmt.Errorf("making a ServerScan: %w", err)
 	}
-	return scan, decode(made, scan)
+	asked, err := decode[rkev1.ServerScan](made)
+	return &asked, err
 }
+
+// scanInterval is how often is looked how far a scan is.
+const scanInterval = 500 * time.Millisecond
 
 // AwaitScan waits until a ServerScan is done, for better or worse; it tells each change of what the scan waits for.
 func (a *API) AwaitScan(ctx context.Context, scan *rkev1.ServerScan, tell func(message string)) (*rkev1.ServerScan, error) {
-	client := a.Dynamic.Resource(serverScans).Namespace(scan.Namespace)
-	told := ""
-	for ctx.Err() == nil {
-		changes, err := client.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", scan.Name).String()})
-		if err != nil {
-			return nil, fmt.Errorf("watching ServerScan %s: %w", scan.Name, err)
-		}
-		done, err := followScan(ctx, client, scan.Name, changes, func(message string) {
-			if message != told {
-				told = message
-				tell(message)
-			}
-		})
-		changes.Stop()
-		if done != nil || err != nil {
-			return done, err
-		}
-	}
-	return nil, context.Cause(ctx)
-}
-
-// followScan returns nil and no error when the server ends the watch, as it does now and then.
-func followScan(ctx context.Context, client dynamic.ResourceInterface, name string, changes watch.Interface, tell func(string)) (*rkev1.ServerScan, error) {
-	live, err := client.Get(ctx, name, metav1.GetOptions{})
-	for {
-		if apierrors.IsNotFound(err) {
-			return nil, errScanGone
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading ServerScan %s: %w", name, err)
-		}
-		scan := &rkev1.ServerScan{}
-		if err := decode(live, scan); err != nil {
-			return nil, err
-		}
-		condition := meta.FindStatusCondition(scan.Status.Conditions, rkev1.ScanDoneCondition)
+	for told := ""; ; {
+		live, err := get[rkev1.ServerScan](ctx, a, serverScans, scan.Namespace, scan.Name)
 		switch {
-		case condition == nil:
-		case condition.Status != metav1.ConditionUnknown:
-			return scan, nil
-		default:
-			tell(condition.Message)
-		}
-		event, open := <-changes.ResultChan()
-		if !open {
-			return nil, nil
-		}
-		if event.Type == watch.Deleted {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			return nil, err
+		case live == nil:
 			return nil, errScanGone
 		}
-		live, err = client.Get(ctx, name, metav1.GetOptions{})
+		switch done := meta.FindStatusCondition(live.Status.Conditions, rkev1.ScanDoneCondition); {
+		case done == nil:
+		case done.Status != metav1.ConditionUnknown:
+			return live, nil
+		case done.Message != told:
+			told = done.Message
+			tell(told)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(scanInterval):
+		}
 	}
 }
 

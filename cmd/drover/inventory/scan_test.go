@@ -111,33 +111,11 @@ func TestAwaitScanEnds(t *testing.T) {
 	require.Equal(t, "waiting", <-a.told)
 	cancel()
 	require.ErrorIs(t, <-a.done, context.Canceled)
-	guest := w.as(t, "guest", may("rke.cattle.io", []string{"serverscans"}, []string{"get"}))
+	guest := w.as(t, "guest")
 	_, err = guest.AwaitScan(t.Context(), scan, func(string) {})
-	require.Equal(t, "watching ServerScan "+scan.Name+`: forbidden: user "guest" lacks the right to watch serverscans.rke.cattle.io "`+scan.Name+`" in namespace `+w.namespace, inventory.Plain(err))
+	require.Equal(t, "getting serverscans "+w.namespace+"/"+scan.Name+`: forbidden: user "guest" lacks the right to get serverscans.rke.cattle.io "`+scan.Name+`" in namespace `+w.namespace, inventory.Plain(err))
 	err = guest.DeleteScan(t.Context(), scan)
 	require.Equal(t, "deleting ServerScan "+scan.Name+`: forbidden: user "guest" lacks the right to delete serverscans.rke.cattle.io "`+scan.Name+`" in namespace `+w.namespace, inventory.Plain(err))
-}
-
-// TestAwaitScanOverCuts: an API server ends watches now and then; nobody is told twice for it.
-func TestAwaitScanOverCuts(t *testing.T) {
-	w := newWorld(t)
-	scan := w.scan(t, w.API)
-	w.says(t, scan, metav1.ConditionUnknown, "waiting")
-	watches := make(chan struct{}, 100)
-	cut := w.through(t, func(out http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Query().Get("watch") == "" || len(watches) >= 3 {
-			return false
-		}
-		watches <- struct{}{}
-		out.Header().Set("Content-Type", "application/json")
-		out.WriteHeader(http.StatusOK)
-		return true
-	})
-	a := await(t.Context(), cut, scan)
-	require.Equal(t, "waiting", <-a.told)
-	w.says(t, scan, metav1.ConditionTrue, "ended")
-	require.NoError(t, <-a.done)
-	require.Empty(t, a.told)
 }
 
 // TestDeleteScanOfAnother: a scan of the same name that was made since is not ours to delete.

@@ -134,15 +134,11 @@ func (r *reading) missingTemplates(ctx context.Context, pool *unstructured.Unstr
 
 // object adds an object to the owners and returns it; nil when it does not exist.
 func (r *reading) object(ctx context.Context, resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
-	u, err := r.api.Dynamic.Resource(resource).Namespace(r.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if isAbsent(err) {
-		return nil, nil
+	u, err := r.api.object(ctx, resource, r.Namespace, name)
+	if u != nil {
+		r.Owners = append(r.Owners, facts.DecodeObject(u))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("getting %s %s/%s: %w", resource.Resource, r.Namespace, name, err)
-	}
-	r.Owners = append(r.Owners, facts.DecodeObject(u))
-	return u, nil
+	return u, err
 }
 
 func (r *reading) cluster(ctx context.Context) error {
@@ -156,9 +152,8 @@ func (r *reading) cluster(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	cluster := &clusterv1.Cluster{}
-	found, err := r.api.getInto(ctx, capiClusters, r.Namespace, name, cluster)
-	if !found || err != nil {
+	cluster, err := get[clusterv1.Cluster](ctx, r.api, capiClusters, r.Namespace, name)
+	if cluster == nil || err != nil {
 		return err
 	}
 	r.Cluster = cluster
@@ -259,28 +254,13 @@ func (r *reading) pods(ctx context.Context) (err error) {
 	return err
 }
 
-// liveLines and liveTimeout bound what is read of a log that is still written.
-const (
-	liveLines   = 20
-	liveBytes   = 32 << 10
-	liveTimeout = 5 * time.Second
-)
-
 // live is the end of what the pod of a Job that runs has said.
-func (r *reading) live(ctx context.Context) error {
+func (r *reading) live(ctx context.Context) (err error) {
 	if len(r.Jobs) == 0 || len(r.Pods) == 0 || jobrunner.JobEnded(&r.Jobs[0]) || r.Pods[0].Status.Phase != corev1.PodRunning || len(r.Pods[0].Spec.Containers) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	pod := &r.Pods[0]
-	log, err := r.api.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
-		Container: pod.Spec.Containers[0].Name, TailLines: new(int64(liveLines)), LimitBytes: new(int64(liveBytes))}).DoRaw(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
-	}
-	r.Live = string(log)
-	return nil
+	r.Live, err = r.api.endOfLog(ctx, &r.Pods[0])
+	return err
 }
 
 func (r *reading) failure(ctx context.Context) (err error) {

@@ -153,7 +153,7 @@ func TestSnapshotUnread(t *testing.T) {
 	require.Equal(t, []string{
 		"getting machinesets " + ns + "/pool-x: " + lacks(`get machinesets.cluster.x-k8s.io "pool-x"`, here),
 		"getting clusters " + ns + "/store: " + lacks(`get clusters.cluster.x-k8s.io "store"`, here),
-		"listing NodeDrivers: " + lacks("list nodedrivers.management.cattle.io", "the whole cluster"),
+		"listing nodedrivers: " + lacks("list nodedrivers.management.cattle.io", "the whole cluster"),
 		"getting Secret " + ns + "/boot: " + lacks(`get secrets "boot"`, here),
 		"getting Secret " + ns + "/token: " + lacks(`get secrets "token"`, here),
 		"getting the state Secret of " + ns + "/web-1: " + lacks(`get secrets "web-1-machine-state"`, here),
