@@ -104,15 +104,6 @@ func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 	default:
 		r.Verdict = []string{"It has all the machines it wants."}
 	}
-	if len(owner.MissingTemplates) > 0 && !owner.Deleting {
-		r.Blocker = &Blocker{Reason: "TemplateMissing"}
-		var says []string
-		for _, template := range owner.MissingTemplates {
-			says = append(says, "Its "+template+" does not exist: Cluster API makes no machine without it, and removes none while it waits to replace them.")
-		}
-		r.Verdict = append(says, r.Verdict...)
-		r.Next = append([]string{"Make it under that name, or name one that exists in spec.template.spec: kubectl -n {ns} edit {resource} {name}"}, r.Next...)
-	}
 	r.addUnmet()
 }
 
@@ -197,11 +188,11 @@ func conditionSteps(conditions []metav1.Condition) []Step {
 	return steps
 }
 
-// addUnmet adds what Cluster API itself says about what is not met.
+// addUnmet adds what Cluster API itself says about what is not met, or could not be: that a template is missing it says also where no machine is wanted now.
 func (r *Report) addUnmet() {
 	var told []string
 	for _, step := range r.Steps {
-		if step.State != StepDone && step.Message != "" && !slices.Contains(told, step.Message) {
+		if (step.State != StepDone || negative[step.Name]) && step.Message != "" && !slices.Contains(told, step.Message) {
 			told = append(told, step.Message)
 			r.Verdict = append(r.Verdict, step.Name+": "+step.Message)
 		}

@@ -154,8 +154,6 @@ type Object struct {
 	Replicas, ReadyReplicas int64
 	// Machines are those it has, also such as are still to go.
 	Machines int64
-	// MissingTemplates are the templates of its machines that do not exist, as kind and name.
-	MissingTemplates []string
 }
 
 // DecodeObject reads any API object that has conditions of Kubernetes' own form, or none.

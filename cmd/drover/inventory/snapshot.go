@@ -71,10 +71,7 @@ func (r *reading) owners(ctx context.Context) error {
 		// Users ask why a pool has no machine.
 		var errs []error
 		for _, resource := range []schema.GroupVersionResource{deployments, machineSets} {
-			u, err := r.object(ctx, resource, r.Name)
-			if u != nil {
-				r.Owners[len(r.Owners)-1].MissingTemplates, err = r.missingTemplates(ctx, u)
-			}
+			_, err := r.object(ctx, resource, r.Name)
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
@@ -105,31 +102,6 @@ func (r *reading) owner(ctx context.Context, refs []metav1.OwnerReference) ([]me
 		return u.GetOwnerReferences(), nil
 	}
 	return nil, nil
-}
-
-// missingTemplates are those that a MachineDeployment or MachineSet names and that do not exist. Who may not look does without.
-func (r *reading) missingTemplates(ctx context.Context, pool *unstructured.Unstructured) ([]string, error) {
-	var missing []string
-	for _, path := range [][]string{{"infrastructureRef"}, {"bootstrap", "configRef"}} {
-		ref, _, _ := unstructured.NestedStringMap(pool.Object, append([]string{"spec", "template", "spec"}, path...)...)
-		if ref["name"] == "" {
-			continue
-		}
-		group := &metav1.APIGroup{}
-		err := r.api.Kube.Discovery().RESTClient().Get().AbsPath("/apis", ref["apiGroup"]).Do(ctx).Into(group)
-		if err == nil {
-			// Kinds of templates end in Template, so that their plural is no riddle.
-			version := schema.GroupVersion{Group: ref["apiGroup"], Version: group.PreferredVersion.Version}
-			_, err = r.api.Dynamic.Resource(version.WithResource(strings.ToLower(ref["kind"])+"s")).Namespace(r.Namespace).Get(ctx, ref["name"], metav1.GetOptions{})
-		}
-		switch {
-		case isAbsent(err):
-			missing = append(missing, ref["kind"]+" "+ref["name"])
-		case err != nil && !apierrors.IsForbidden(err):
-			return missing, fmt.Errorf("getting %s %s/%s: %w", ref["kind"], r.Namespace, ref["name"], err)
-		}
-	}
-	return missing, nil
 }
 
 // object adds an object to the owners and returns it; nil when it does not exist.

@@ -244,28 +244,9 @@ func TestSnapshotOfNothing(t *testing.T) {
 	require.Contains(t, s.Problems[0], "web-machine-state")
 	require.Empty(t, s.Unread, "it was read, and is broken")
 
-	require.Equal(t, []string{"GenericMachineTemplate x"}, s.Owners[0].MissingTemplates)
-	require.Equal(t, []string{"GenericMachineTemplate x"}, s.Owners[1].MissingTemplates)
-
 	s = w.as(t, "halfway", may("cluster.x-k8s.io", []string{"machinesets"}, []string{"get"})).Snapshot(t.Context(), inventory.Target{}, w.namespace, "web", now)
 	require.Len(t, s.Owners, 1, "the set may be seen, though the deployment may not")
-	require.Empty(t, s.Owners[0].MissingTemplates, "who may not look does not know")
 	require.Equal(t, []facts.Part{facts.OwnersPart, facts.StatePart, facts.EventsPart}, s.Unread)
-}
-
-// TestSnapshotOfTemplates: a pool whose template of machines or bootstrap data is not there, or is of a kind that is not served.
-func TestSnapshotOfTemplates(t *testing.T) {
-	w := newWorld(t)
-	w.apply(t, `{apiVersion: rke-machine.cattle.io/v1, kind: GenericMachineTemplate, metadata: {name: x}, spec: {template: {spec: {}}}}`)
-	w.apply(t, pool("MachineDeployment", "good", "", `status: {replicas: 2}`))
-	configRef := "bootstrap: {configRef: {apiGroup: bootstrap.example.com, kind: ScriptTemplate, name: s}}"
-	w.apply(t, strings.Replace(pool("MachineDeployment", "bad", "", ""), "bootstrap: {dataSecretName: boot}", configRef, 1))
-	s := w.Snapshot(t.Context(), inventory.Target{}, w.namespace, "good", now)
-	require.Empty(t, s.Owners[0].MissingTemplates)
-	require.Equal(t, int64(2), s.Owners[0].Machines)
-	s = w.Snapshot(t.Context(), inventory.Target{}, w.namespace, "bad", now)
-	require.Equal(t, []string{"ScriptTemplate s"}, s.Owners[0].MissingTemplates)
-	require.Empty(t, s.Problems)
 }
 
 // TestSnapshotOfAnIllServer: one part that fails takes no other with it.
