@@ -153,7 +153,9 @@ func (e *env) failed(ctx context.Context, api *inventory.API, list inventory.Lis
 	}
 	return slices.DeleteFunc(machines, func(m *facts.Machine) bool {
 		last := m.Status.LastAttempt
-		failed := last != nil && last.Outcome != string(state.Succeeded) || m.IsHeld()
+		held := []string{rkev1.WaitingForQuotaReason, rkev1.WaitingForCapacityReason, rkev1.WaitingForRateLimitReason}
+		create := m.Condition(rkev1.CreateJobCondition)
+		failed := last != nil && last.Outcome != string(state.Succeeded) || create != nil && slices.Contains(held, create.Reason)
 		if pick != nil && !pick(m) {
 			return true
 		}

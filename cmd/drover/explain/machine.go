@@ -1,14 +1,12 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -19,7 +17,6 @@ import (
 	"github.com/drover-project/drover/api/connect"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
 
@@ -270,7 +267,7 @@ func (d *decision) decideStep(step *Step) {
 		d.say(own{next: []string{"See all the manager says of it: kubectl -n {ns} describe {resource} {name}"}}, d.words)
 	}
 	if running {
-		d.tellWait(step.Name == rkev1.CreateJobCondition)
+		d.tellDeadline()
 	}
 	if bootstrap := openStep(d.Steps, bootstrapStep); bootstrap != nil && step.Name == rkev1.BootstrapReadyCondition {
 		d.tellBootstrap(d.CAPIMachine, bootstrap, "Its")
@@ -286,28 +283,12 @@ func (d *decision) decideStep(step *Step) {
 	}
 }
 
-// tellWait tells what a Job that runs waits for, as far as its state says it, and until when.
-func (d *decision) tellWait(creates bool) {
-	if creates && d.State != nil && len(d.State.Problems) == 0 {
-		d.tellCreation(d.State, cmp.Or(d.State.Journal, &state.Journal{}))
-	}
+// tellDeadline tells until when a Job that runs may go on. At which of the driver's calls it is, its log says.
+func (d *decision) tellDeadline() {
 	if len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
 		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
 		d.Verdict = append(d.Verdict, fmt.Sprintf("It may take until %s (in %s): then the Job is ended, whatever it waits for, the driver or the server.",
 			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
-	}
-}
-
-// tellCreation tells how far a Job has come that makes a server: which call of the driver it is at, if that does not answer.
-func (d *decision) tellCreation(s *facts.State, journal *state.Journal) {
-	thisJob := journal.Operation == state.Create && jobrunner.JobName(d.Machine.Name, state.Create, journal.Attempt) == d.Machine.Status.JobName
-	switch {
-	case journal.Phase == state.PhaseCreated && s.Server != nil && s.Server.SSHHost != "":
-		d.Verdict = append(d.Verdict, "The server is made, and is waited for at "+s.Server.SSHHost+".")
-	case thisJob && (journal.Phase == state.PhaseIntent || journal.Phase == state.PhaseRecorded):
-		d.Verdict = append(d.Verdict, "The driver was asked to make the server (Create).")
-	case (journal.Phase == "" || journal.Phase == state.PhaseGone) && len(d.Pods) > 0 && d.Pods[0].Status.Phase == corev1.PodRunning:
-		d.Verdict = append(d.Verdict, "The driver was not asked to make the server yet (Create): it may be at its PreCreateCheck.")
 	}
 }
 
@@ -351,9 +332,6 @@ func when(now, then time.Time, comes, due string) string {
 // tellAhead tells of the machine that asks the cloud first, while this one waits for it.
 func (d *decision) tellAhead() {
 	if d.Ahead == nil {
-		if c := d.Machine.Condition(rkev1.CreateJobCondition); d.Machine.IsHeld() && c.Reason != rkev1.WaitingForRetryReason && d.Knows(facts.AheadPart) {
-			d.Verdict = append(d.Verdict, "The machine that was refused is not there any more, or has its server: this one, or another that waits, asks next.")
-		}
 		return
 	}
 	line, asks := "Machine "+d.Ahead.Name+" asks first", "It asks again now."

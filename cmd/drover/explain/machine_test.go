@@ -16,7 +16,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
-	"github.com/drover-project/drover/state"
 )
 
 // told is what a report tells: what blocks, why, and what to do.
@@ -267,7 +266,6 @@ func jobDecisions() map[string]decision {
 		"at work": {withJob(at(), runs()), `
 ! CreateJob|JobRunning||Job web-1-create-2 is under way, attempt 2
 . Job web-1-create-2 is under way, attempt 2
-. The driver was not asked to make the server yet (Create): it may be at its PreCreateCheck.
 > Watch what the driver says: drover logs web-1 -n shop -f
 `},
 		"gone, another is left": {changed(at(), named("web-1-create-1")), `
@@ -546,24 +544,5 @@ func TestDecide_deadlineOfTheJob(t *testing.T) {
 	s.Pods = []corev1.Pod{{Spec: corev1.PodSpec{ActiveDeadlineSeconds: new(int64(3600))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: s.Now.Add(-20 * time.Minute)}}}}
 	until := s.Now.Add(40 * time.Minute).UTC().Format(time.RFC3339)
 	ends := "It may take until " + until + " (in 40m): then the Job is ended, whatever it waits for, the driver or the server."
-	const check = "The driver was not asked to make the server yet (Create): it may be at its PreCreateCheck."
-	require.Equal(t, []string{"Job web-1-create-2 is under way, attempt 2", check, ends}, explained(s, "drover").Verdict)
-
-	s.State = &facts.State{Name: "web-1-machine-state", Journal: &state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseCreated}, Server: &state.Server{SSHHost: "198.18.0.7"}}
-	require.Equal(t, []string{"Job web-1-create-2 is under way, attempt 2", "The server is made, and is waited for at 198.18.0.7.", ends}, explained(s, "drover").Verdict)
-	for _, c := range []struct {
-		phase   state.Phase
-		attempt int32
-		want    []string
-	}{
-		{"", 0, []string{check}},
-		{state.PhaseGone, 1, []string{check}},
-		{state.PhaseRecorded, 1, nil}, // an earlier attempt's server is looked for
-		{state.PhaseIntent, 2, []string{"The driver was asked to make the server (Create)."}},
-		{state.PhaseRecorded, 2, []string{"The driver was asked to make the server (Create)."}},
-	} {
-		s.State.Journal.Phase, s.State.Journal.Attempt = c.phase, c.attempt
-		verdict := explained(s, "drover").Verdict
-		require.Equal(t, c.want, append([]string(nil), verdict[1:len(verdict)-1]...), "%s of attempt %d", c.phase, c.attempt)
-	}
+	require.Equal(t, []string{"Job web-1-create-2 is under way, attempt 2", ends}, explained(s, "drover").Verdict)
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -93,12 +93,20 @@ func renderTable(out *strings.Builder, title string, rows [][]string) {
 	_ = table.Flush()
 }
 
+// command is one in an advice: from a program after a colon or semicolon up to the next semicolon that is in no quotes, or the end.
+var command = regexp.MustCompile(`[:;] (?:kubectl|drover|curl)(?: (?:'[^']*'|\\.|[^';\\])*)?`)
+
+// unbroken stands for the spaces of a command, which are none to break a line at.
+const unbroken = "\x00"
+
 // wrap writes text in lines of at most width characters, broken at spaces. A command is never broken, so that it can be
 // copied: it gets a longer line if it must.
 func wrap(out *strings.Builder, first, rest, text string) {
 	indent := first
 	line := ""
-	for _, word := range unbroken(strings.Fields(text)) {
+	text = command.ReplaceAllStringFunc(text, func(found string) string { return found[:2] + strings.ReplaceAll(found[2:], " ", unbroken) })
+	for _, word := range strings.Fields(text) {
+		word = strings.ReplaceAll(word, unbroken, " ")
 		if line != "" && utf8.RuneCountInString(indent+line+" "+word) > width {
 			fmt.Fprintf(out, "%s%s\n", indent, line)
 			indent, line = rest, ""
@@ -106,44 +114,6 @@ func wrap(out *strings.Builder, first, rest, text string) {
 		line = strings.TrimPrefix(line+" "+word, " ")
 	}
 	fmt.Fprintf(out, "%s%s\n", indent, line)
-}
-
-// programs are what the commands in an advice begin with.
-var programs = []string{"kubectl", "drover", "curl"}
-
-// unbroken joins the words of each command: from a program after a colon or semicolon up to the next semicolon or the end.
-func unbroken(text []string) []string {
-	var joined []string
-	inCommand := false
-	for i, word := range text {
-		before := ""
-		if i > 0 {
-			before = text[i-1]
-		}
-		if inCommand && (!strings.HasSuffix(before, ";") || isQuoteOpen(joined[len(joined)-1])) {
-			joined[len(joined)-1] += " " + word
-			continue
-		}
-		inCommand = slices.Contains(programs, word) && (strings.HasSuffix(before, ":") || strings.HasSuffix(before, ";"))
-		joined = append(joined, word)
-	}
-	return joined
-}
-
-// isQuoteOpen reports whether a command ends inside of quotes, as a shell reads them.
-func isQuoteOpen(command string) bool {
-	open, escaped := false, false
-	for _, r := range command {
-		switch {
-		case escaped:
-			escaped = false
-		case r == '\'':
-			open = !open
-		case r == '\\':
-			escaped = !open
-		}
-	}
-	return open
 }
 
 func shorten(text string, limit int) string {

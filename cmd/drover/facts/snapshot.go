@@ -27,7 +27,7 @@ const (
 	StatePart      Part = "state"
 	JobsPart       Part = "jobs"
 	PodsPart       Part = "pods"
-	AheadPart      Part = "other machines"
+	AheadPart      Part = "the machine that asks first"
 	EventsPart     Part = "events"
 	LivePart       Part = "the Job's log"
 	FailurePart    Part = "the agent's report"
@@ -60,7 +60,7 @@ type Snapshot struct {
 	// Jobs of the machine, newest first, and the pods of the newest.
 	Jobs []batchv1.Job
 	Pods []corev1.Pod
-	// Ahead is the machine that asks the cloud first while this one waits for it.
+	// Ahead is the machine that the cloud refused, while this one waits for its turn.
 	Ahead *Machine
 	// Events of all of these, oldest first.
 	Events []corev1.Event

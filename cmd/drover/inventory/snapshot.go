@@ -268,17 +268,12 @@ func (r *reading) cleaning(ctx context.Context) (err error) {
 	return err
 }
 
-// ahead lists the machines of the kind, but only for one that waits for another.
-func (r *reading) ahead(ctx context.Context) error {
-	if r.Machine == nil || !r.Machine.IsHeld() {
-		return nil
+// ahead gets the machine for whose refusal another waits.
+func (r *reading) ahead(ctx context.Context) (err error) {
+	if r.Machine != nil && r.Machine.Status.HeldBy != "" {
+		r.Ahead, err = r.api.Machine(ctx, r.Machine.Kind, r.Namespace, r.Machine.Status.HeldBy)
 	}
-	others, err := r.api.machinesOf(ctx, r.Machine.Kind, ListOptions{Namespace: r.Machine.Namespace})
-	if err != nil {
-		return fmt.Errorf("listing the other machines: %w", err)
-	}
-	r.Ahead = r.Machine.Ahead(others)
-	return nil
+	return err
 }
 
 func (r *reading) events(ctx context.Context) error {

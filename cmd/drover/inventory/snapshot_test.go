@@ -311,16 +311,17 @@ func TestSnapshotHoldsNoSecret(t *testing.T) {
 	}
 }
 
-// A machine that is held back is told with the one that asks first; for others nothing is listed.
+// A machine that is held back is told with the one that asks first; for others none is got.
 func TestSnapshot_ahead(t *testing.T) {
 	w, m := shopWorld(t)
 	w.apply(t, `{apiVersion: rke-machine.cattle.io/v1, kind: GenericMachine, metadata: {name: web-0}, spec: {common: {cloudCredentialSecretName: token}},
 		status: {phase: Failed, nextAttemptTime: "2026-11-21T10:00:00Z", lastAttempt: {operation: create, number: 1, outcome: Failed, class: Quota}}}`)
 	require.Nil(t, w.Snapshot(t.Context(), inventory.Target{Machine: m}, w.namespace, m.Name, now).Ahead)
 
-	m.Status.Conditions = []metav1.Condition{{Type: rkev1.CreateJobCondition, Status: metav1.ConditionFalse, Reason: rkev1.WaitingForQuotaReason}}
+	m.Status.HeldBy = "web-0"
 	s := w.Snapshot(t.Context(), inventory.Target{Machine: m}, w.namespace, m.Name, now)
 	require.NotNil(t, s.Ahead)
 	require.Equal(t, "web-0", s.Ahead.Name)
-	require.True(t, s.Knows(facts.AheadPart))
+	m.Status.HeldBy = "gone"
+	require.Nil(t, w.Snapshot(t.Context(), inventory.Target{Machine: m}, w.namespace, m.Name, now).Ahead)
 }
