@@ -41,7 +41,7 @@ NAME is a machine or the CAPI Machine that owns it; without names all are listed
   {name} get -l cluster.x-k8s.io/cluster-name=demo -w
   {name} get web-1 -o jsonpath='{.items[0].address}'`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: e.completeMachines,
+		ValidArgsFunction: e.complete(machinesIn),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.output.check(cmd); err != nil {
 				return err
@@ -205,7 +205,7 @@ func newDrivers(e *env, call string) *cobra.Command {
 		Long:              "List node drivers: whether they are active and ready, and which kind of machines they make.",
 		Example:           "  {name} " + call + "\n  {name} " + call + " digitalocean -o json",
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: e.completeDrivers,
+		ValidArgsFunction: e.complete(others("NodeDriver", "")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(cmd); err != nil {
 				return err

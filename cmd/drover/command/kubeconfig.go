@@ -117,20 +117,3 @@ func (e *env) kubeconfig(ctx context.Context, cluster string, o *kubeconfigOptio
 	}
 	return nil
 }
-
-// completeClusters completes names of CAPI Clusters in the namespace.
-func (e *env) completeClusters(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names := briefly(e, cmd, func(ctx context.Context, api *inventory.API, namespace string) ([]string, error) {
-		return api.ClusterNames(ctx, namespace)
-	})
-	word, _, qualified := strings.Cut(toComplete, "/")
-	if qualified && otherKinds[strings.ToLower(word)] == "Cluster" {
-		for i := range names {
-			names[i] = word + "/" + names[i]
-		}
-	}
-	return matching(names, nil, toComplete), cobra.ShellCompDirectiveNoFileComp
-}

@@ -54,7 +54,7 @@ last attempt failed. So are with -l those with the labels, and with --all those 
 			}
 			return nil
 		},
-		ValidArgsFunction: e.completeMachines,
+		ValidArgsFunction: e.complete(machinesIn),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
 			return e.retry(cmd.Context(), o)

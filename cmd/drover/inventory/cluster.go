@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -59,18 +60,19 @@ func (a *API) NotePaused(ctx context.Context, namespace string, machines []*fact
 	}
 }
 
-// ClusterNames lists the CAPI Clusters of a namespace.
-func (a *API) ClusterNames(ctx context.Context, namespace string) ([]string, error) {
-	return a.names(ctx, capiClusters, ListOptions{Namespace: namespace})
-}
-
-// ControlPlaneNames lists the RKEControlPlanes of a namespace.
-func (a *API) ControlPlaneNames(ctx context.Context, namespace string) ([]string, error) {
-	return a.names(ctx, controlPlanes, ListOptions{Namespace: namespace})
-}
-
-// PoolNames lists the MachineDeployments or MachineSets, which word says, of a namespace.
-func (a *API) PoolNames(ctx context.Context, namespace, word string) ([]string, error) {
+// Names lists the names of the objects of a kind, in a namespace if it has any: of Cluster, RKEControlPlane, NodeDriver or Namespace, else of
+// MachineDeployments or MachineSets, which word says.
+func (a *API) Names(ctx context.Context, namespace, kind, word string) ([]string, error) {
+	switch kind {
+	case "Cluster":
+		return a.names(ctx, capiClusters, ListOptions{Namespace: namespace})
+	case "RKEControlPlane":
+		return a.names(ctx, controlPlanes, ListOptions{Namespace: namespace})
+	case "NodeDriver":
+		return a.names(ctx, nodeDrivers, ListOptions{})
+	case "Namespace":
+		return a.names(ctx, corev1.SchemeGroupVersion.WithResource("namespaces"), ListOptions{})
+	}
 	_, resource := pools(word)
 	return a.names(ctx, resource, ListOptions{Namespace: namespace})
 }
