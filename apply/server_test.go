@@ -3,7 +3,6 @@ package apply_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -282,31 +280,13 @@ func TestAwaitEstablished_saysWhyNot(t *testing.T) {
 	require.ErrorContains(t, err, "is already in use")
 }
 
-// The server ends a watch when it likes; waiting goes on with another.
-func TestAwaitEstablished_withBrokenWatches(t *testing.T) {
-	applier, c := newApplier(t)
-	crd, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: "broken"})
-	require.NoError(t, err)
-	watches := 0
-	breaking := interceptor.NewClient(c, interceptor.Funcs{
-		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
-			if watches++; watches > 3 {
-				_, err := applier.All(ctx, crd)
-				require.NoError(t, err)
-			}
-			found, err := c.Watch(ctx, list, opts...)
-			if watches <= 3 && err == nil {
-				found.Stop()
-			}
-			return found, err
-		},
-	})
-	require.NoError(t, apply.AwaitEstablished(t.Context(), breaking, crd.Name))
-	require.GreaterOrEqual(t, watches, 4)
+// A server that is away is told, not waited for.
+func TestAwaitEstablished_away(t *testing.T) {
+	_, c := newApplier(t)
 	away := interceptor.NewClient(c, interceptor.Funcs{
-		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
-			return nil, errors.New("no route to host")
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("no route to host")
 		},
 	})
-	require.EqualError(t, apply.AwaitEstablished(t.Context(), away, crd.Name), fmt.Sprintf("waiting for CRD %s to be established: no route to host", crd.Name))
+	require.EqualError(t, apply.AwaitEstablished(t.Context(), away, "x"), "waiting for CRD x to be established: no route to host")
 }

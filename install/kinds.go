@@ -19,7 +19,7 @@ const FieldOwner = "drover-manager"
 const establishTimeout = 2 * time.Minute
 
 // Kinds installs our static CRDs, and Cluster API's if we run it, and waits until they are served.
-func Kinds(ctx context.Context, c client.WithWatch, embedded bool) error {
+func Kinds(ctx context.Context, c client.Client, embedded bool) error {
 	crds, err := charts.CRDs()
 	if err != nil {
 		return err
