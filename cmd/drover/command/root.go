@@ -96,7 +96,6 @@ func newRoot(o Options) (*cobra.Command, *env) {
 		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
-	strictHelp(root)
 	return withName(e, root), e
 }
 
@@ -110,32 +109,6 @@ const rootExample = `  {name} get                      # all machines of the nam
   {name} why web-1                # what it waits for or why it failed, and what to do
   {name} logs web-1 -f            # what the driver says
   {name} ssh web-1 -- uptime      # run a command on its server`
-
-// strictHelp makes cobra's own commands refuse words they do not know, as all others do.
-func strictHelp(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	root.InitDefaultHelpCmd()
-	for _, cmd := range root.Commands() {
-		switch cmd.Name() {
-		case "completion":
-			cmd.Args = unknownCommand
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		case "help":
-			// That of the command whose words follow.
-			cmd.Run, cmd.RunE = nil, func(cmd *cobra.Command, args []string) error {
-				found, rest, err := cmd.Root().Find(args)
-				if err != nil || found == nil {
-					return unknownCommand(cmd.Root(), args)
-				}
-				if len(rest) > 0 {
-					return unknownCommand(found, rest)
-				}
-				found.InitDefaultHelpFlag()
-				return found.Help()
-			}
-		}
-	}
-}
 
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
