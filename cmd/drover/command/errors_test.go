@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -120,15 +121,21 @@ func TestEveryCommandTellsWhatTheServerSays(t *testing.T) {
 func TestEveryCommandTellsOfARightThatLacks(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, runningMachine)
-	group, ns := ".rke-machine.cattle.io", c.namespace
-	get := `lacks the right to get digitaloceanmachines` + group + `, genericmachines` + group + `, machines.cluster.x-k8s.io "web-1" in namespace ` + ns
+	ns := c.namespace
+	cannot := func(verb, resource, group, where string) string {
+		return fmt.Sprintf(`is forbidden: User "eve" cannot %s resource %q in API group %q %s`, verb, resource, group, where)
+	}
+	const kinds = "rke-machine.cattle.io"
+	here, everywhere := fmt.Sprintf("in the namespace %q", ns), "at the cluster scope"
 	for want, lines := range map[string][][]string{
-		"listing machines: forbidden: user \"eve\" lacks the right to list digitaloceanmachines" + group + ", genericmachines" + group + " in namespace " + ns:   {{"get"}, {"get", "web-1", "-o", "json"}, {"get", "-w"}},
-		"listing machines: forbidden: user \"eve\" lacks the right to list digitaloceanmachines" + group + ", genericmachines" + group + " in the whole cluster": {{"get", "-A"}},
-		"listing nodedrivers: forbidden: user \"eve\" lacks the right to list nodedrivers.management.cattle.io in the whole cluster": {
+		cannot("list", "digitaloceanmachines", kinds, here):       {{"get"}, {"get", "web-1", "-o", "json"}, {"get", "-w"}},
+		cannot("list", "genericmachines", kinds, here):            {{"get"}},
+		cannot("list", "digitaloceanmachines", kinds, everywhere): {{"get", "-A"}},
+		cannot("list", "nodedrivers", "management.cattle.io", everywhere): {
 			{"drivers"}, {"get", "drivers"}, {"why", "driver/generic"}},
-		get: {{"why", "web-1"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"keys", "web-1"}, {"retry", "web-1"}, {"abandon", "web-1", "-y"}, {"scp", "a", "web-1:"}},
-		`no MachineDeployment or MachineSet "pool" in namespace "` + ns + `" that could be read: getting machinedeployments ` + ns + `/pool: forbidden: user "eve" lacks the right to get machinedeployments.cluster.x-k8s.io "pool"`: {{"why", "md/pool"}},
+		cannot("get", "machines", "cluster.x-k8s.io", here): {{"why", "web-1"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"keys", "web-1"},
+			{"retry", "web-1"}, {"abandon", "web-1", "-y"}, {"scp", "a", "web-1:"}},
+		`no MachineDeployment or MachineSet "pool" in namespace "` + ns + `" that could be read: getting machinedeployments ` + ns + `/pool: `: {{"why", "md/pool"}},
 	} {
 		for _, args := range lines {
 			require.Contains(t, requireError(t, c.drover(t, append([]string{"--as", "eve"}, args...)...)), want, args)

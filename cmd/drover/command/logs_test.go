@@ -132,12 +132,12 @@ func TestLogsWithFewRights(t *testing.T) {
 	machine := c.apply(t, waitingMachine)
 	c.grant(t, "clerk", `{apiGroups: [rke-machine.cattle.io], resources: ["*"], verbs: [get]}`)
 	ns := c.namespace
-	require.Equal(t, "no log of db-1 was found; what could not be read: getting the state Secret of "+ns+`/db-1: forbidden: user "clerk" lacks the right to get secrets "db-1-machine-state" in namespace `+ns+
-		"; listing Jobs in "+ns+`: forbidden: user "clerk" lacks the right to list jobs.batch in namespace `+ns, requireError(t, c.drover(t, "--as", "clerk", "logs", "db-1")))
+	require.Equal(t, "no log of db-1 was found; what could not be read: getting the state Secret of "+ns+`/db-1: secrets "db-1-machine-state" is forbidden: User "clerk" cannot get resource "secrets" in API group "" in the namespace "`+ns+`"`+
+		"; listing Jobs in "+ns+`: jobs.batch is forbidden: User "clerk" cannot list resource "jobs" in API group "batch" in the namespace "`+ns+`"`, requireError(t, c.drover(t, "--as", "clerk", "logs", "db-1")))
 	c.runningJob(t, machine.GetUID())
 	c.jobPod(t, "db-1-pod", "db-1-create-3", machine.GetUID(), corev1.PodRunning, "")
 	c.grant(t, "reader", `{apiGroups: [rke-machine.cattle.io, batch, ""], resources: [genericmachines, digitaloceanmachines, jobs, pods, secrets], verbs: [get, list]}`)
-	require.Equal(t, `reading the log of pod db-1-pod: forbidden: user "reader" lacks the right to get pods/log "db-1-pod" in namespace `+ns,
+	require.Equal(t, `reading the log of pod db-1-pod: pods "db-1-pod" is forbidden: User "reader" cannot get resource "pods/log" in API group "" in the namespace "`+ns+`"`,
 		lastError(t, c.drover(t, "--as", "reader", "logs", "db-1")))
 }
 

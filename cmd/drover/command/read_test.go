@@ -246,7 +246,7 @@ func TestFewRights(t *testing.T) {
 	out := c.ok(t, "why", "db-1", "--as", "alice")
 	require.Contains(t, out, "WaitingForBootstrapData")
 	require.Contains(t, out, "COULD NOT BE READ")
-	require.Contains(t, out, `user "alice" lacks the right to`)
+	require.Contains(t, out, `User "alice" cannot `)
 	for _, args := range [][]string{{"ssh", "db-1"}, {"retry", "db-1"}} {
 		r := c.drover(t, append(args, "--as", "alice")...)
 		require.Contains(t, []int{1, 255}, r.code)

@@ -132,7 +132,7 @@ func TestWatchWithFewRights(t *testing.T) {
 	for len(r.errOut.lines) > 0 {
 		last = <-r.errOut.lines
 	}
-	require.Regexp(t, `^error: watching \w+machines: forbidden: user "lister" lacks the right to watch \w+machines\.rke-machine\.cattle\.io in namespace `+c.namespace+`$`, last)
+	require.Regexp(t, `^error: watching \w+machines: \w+machines\.rke-machine\.cattle\.io is forbidden: User "lister" cannot watch resource "\w+machines" in API group "rke-machine\.cattle\.io" in the namespace "`+c.namespace+`"$`, last)
 }
 
 // TestWatchTellsOfTrouble: a watch that breaks says so once and goes on.

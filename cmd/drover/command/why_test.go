@@ -130,7 +130,8 @@ func TestWhyWithoutRights(t *testing.T) {
 	require.Zero(t, r.code, r.errOut)
 	require.NotContains(t, r.out, "Gone")
 	require.NotContains(t, r.out, "No machine of this name exists")
-	require.Contains(t, strings.Join(strings.Fields(r.out), " "), `Whether a machine of this name exists cannot be told: getting it: forbidden: user "clerk" lacks the right to get digitaloceanmachines.rke-machine.cattle.io`)
+	require.Contains(t, strings.Join(strings.Fields(r.out), " "), `Whether a machine of this name exists cannot be told: getting digitaloceanmachines `)
+	require.Contains(t, strings.Join(strings.Fields(r.out), " "), `User "clerk" cannot get resource "digitaloceanmachines" in API group "rke-machine.cattle.io"`)
 
 	c.apply(t, strings.Replace(capiMachine, "name: web-1", "name: web-9", 1))
 	c.grant(t, "owner", `{apiGroups: [cluster.x-k8s.io], resources: [machines], verbs: [get]}`, `{apiGroups: [rke-machine.cattle.io], resources: [digitaloceanmachines, genericmachines], verbs: [get]}`)
@@ -156,7 +157,7 @@ func TestRetryTellsWhatItDid(t *testing.T) {
 	c.apply(t, waitingMachine)
 	require.Equal(t, "genericmachine.rke-machine.cattle.io/db-1: another attempt was asked for; follow it with 'drover logs db-1 -n "+c.namespace+" -f'\n", c.ok(t, "retry", "genericm/db-1"))
 	c.grant(t, "viewer", `{apiGroups: [rke-machine.cattle.io], resources: ["*"], verbs: [get]}`)
-	require.Equal(t, "annotating GenericMachine "+c.namespace+`/db-1: forbidden: user "viewer" lacks the right to patch genericmachines.rke-machine.cattle.io "db-1" in namespace `+c.namespace,
+	require.Equal(t, "annotating GenericMachine "+c.namespace+`/db-1: genericmachines.rke-machine.cattle.io "db-1" is forbidden: User "viewer" cannot patch resource "genericmachines" in API group "rke-machine.cattle.io" in the namespace "`+c.namespace+`"`,
 		requireError(t, c.drover(t, "--as", "viewer", "retry", "db-1")))
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -127,11 +128,10 @@ func TestMachinesDenied(t *testing.T) {
 	require.Equal(t, []string{"digitaloceanmachines"}, denied)
 
 	_, _, err = some.Machines(t.Context(), kinds, inventory.ListOptions{})
-	require.Equal(t, `listing machines: forbidden: user "reader" lacks the right to list digitaloceanmachines.rke-machine.cattle.io, `+
-		`genericmachines.rke-machine.cattle.io in the whole cluster`, inventory.Plain(err))
-	var forbidden *inventory.ForbiddenError
-	require.ErrorAs(t, err, &forbidden)
-	require.Equal(t, "listing machines", forbidden.Doing)
+	const group, everywhere = "rke-machine.cattle.io", "at the cluster scope"
+	require.Equal(t, "listing machines: listing digitaloceanmachines: "+cannot("reader", "list", "digitaloceanmachines", group, "", everywhere)+
+		"; listing genericmachines: "+cannot("reader", "list", "genericmachines", group, "", everywhere), inventory.Plain(err))
+	require.True(t, apierrors.IsForbidden(err))
 
 	// One kind that fails is not hidden behind another that is denied.
 	ill := w.through(t, func(out http.ResponseWriter, r *http.Request) bool {
@@ -166,7 +166,7 @@ func TestMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, m)
 	_, err = w.as(t, "nobody").Machine(t.Context(), generic, w.namespace, "b")
-	require.Equal(t, "getting genericmachines "+w.namespace+`/b: forbidden: user "nobody" lacks the right to get genericmachines.rke-machine.cattle.io "b" in namespace `+w.namespace,
+	require.Equal(t, "getting genericmachines "+w.namespace+`/b: genericmachines.rke-machine.cattle.io "b" is forbidden: User "nobody" cannot get resource "genericmachines" in API group "rke-machine.cattle.io" in the namespace "`+w.namespace+`"`,
 		inventory.Plain(err))
 }
 
@@ -193,7 +193,7 @@ func TestDrivers(t *testing.T) {
 	require.Equal(t, "inv-new", facts.DriverNamed("InventoryCloud", drivers).Name)
 
 	_, err = w.as(t, "stranger").Drivers(t.Context())
-	require.Equal(t, `listing nodedrivers: forbidden: user "stranger" lacks the right to list nodedrivers.management.cattle.io in the whole cluster`, inventory.Plain(err))
+	require.Equal(t, `listing nodedrivers: nodedrivers.management.cattle.io is forbidden: User "stranger" cannot list resource "nodedrivers" in API group "management.cattle.io" at the cluster scope`, inventory.Plain(err))
 	bare := w.through(t, func(out http.ResponseWriter, r *http.Request) bool { return notFound(out) })
 	_, err = bare.Drivers(t.Context())
 	require.EqualError(t, err, "this cluster has no NodeDriver kind: Drover is not installed here, or the kubeconfig's context is another cluster's")

@@ -31,7 +31,7 @@ func TestAnnotate(t *testing.T) {
 
 	ns := w.namespace
 	err := w.as(t, "viewer", may("rke-machine.cattle.io", []string{"*"}, []string{"get"})).Annotate(t.Context(), m, "k", "v")
-	require.Equal(t, "annotating GenericMachine "+ns+`/b: forbidden: user "viewer" lacks the right to patch genericmachines.rke-machine.cattle.io "b" in namespace `+ns,
+	require.Equal(t, "annotating GenericMachine "+ns+`/b: genericmachines.rke-machine.cattle.io "b" is forbidden: User "viewer" cannot patch resource "genericmachines" in API group "rke-machine.cattle.io" in the namespace "`+ns+`"`,
 		inventory.Plain(err))
 
 	require.NoError(t, w.Delete(t.Context(), object))
@@ -77,7 +77,7 @@ func TestStateSecret(t *testing.T) {
 	require.Equal(t, []string{state.LogKey, state.SSHPrivateKeyKey}, got.Keys)
 
 	_, err = w.as(t, "auditor").StateSecret(t.Context(), theirs)
-	require.Equal(t, "getting the state Secret of "+w.namespace+`/twin: forbidden: user "auditor" lacks the right to get secrets "twin-machine-state" in namespace `+w.namespace,
+	require.Equal(t, "getting the state Secret of "+w.namespace+`/twin: secrets "twin-machine-state" is forbidden: User "auditor" cannot get resource "secrets" in API group "" in the namespace "`+w.namespace+`"`,
 		inventory.Plain(err))
 }
 
@@ -101,7 +101,7 @@ func TestRecordHostKey(t *testing.T) {
 	require.ErrorContains(t, reader.RecordHostKey(t.Context(), m, line), "another one was recorded")
 	delete(secret.Data, state.SSHKnownHostsKey)
 	require.NoError(t, w.Update(t.Context(), secret))
-	require.Equal(t, "recording the host key in Secret "+w.namespace+`/b-machine-state: forbidden: user "reader" lacks the right to update secrets "b-machine-state" in namespace `+w.namespace,
+	require.Equal(t, "recording the host key in Secret "+w.namespace+`/b-machine-state: secrets "b-machine-state" is forbidden: User "reader" cannot update resource "secrets" in API group "" in the namespace "`+w.namespace+`"`,
 		inventory.Plain(reader.RecordHostKey(t.Context(), m, line)))
 }
 

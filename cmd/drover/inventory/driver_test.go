@@ -101,12 +101,14 @@ func TestDriverSnapshotWithFewRights(t *testing.T) {
 	nd.Status.MachineKind = "DigitaloceanMachine"
 	s := w.as(t, "onlooker").DriverSnapshot(t.Context(), nd, now)
 	require.Equal(t, -1, s.Machines, "unknown is not none")
-	lacks := `: forbidden: user "onlooker" lacks the right to `
+	lacks := func(verb, resource, group, name, where string) string {
+		return ": " + cannot("onlooker", verb, resource, group, name, where)
+	}
 	require.Equal(t, []string{
-		"listing digitaloceanmachines" + lacks + "list digitaloceanmachines.rke-machine.cattle.io in the whole cluster",
-		"listing Jobs in drover-drivers" + lacks + "list jobs.batch in namespace drover-drivers",
-		"getting Secret drover-drivers/probe-digitalocean-result" + lacks + `get secrets "probe-digitalocean-result" in namespace drover-drivers`,
-		"listing events in default" + lacks + "list events in namespace default",
+		"listing digitaloceanmachines" + lacks("list", "digitaloceanmachines", "rke-machine.cattle.io", "", "at the cluster scope"),
+		"listing Jobs in drover-drivers" + lacks("list", "jobs", "batch", "", `in the namespace "drover-drivers"`),
+		"getting Secret drover-drivers/probe-digitalocean-result" + lacks("get", "secrets", "", "probe-digitalocean-result", `in the namespace "drover-drivers"`),
+		"listing events in default" + lacks("list", "events", "", "", `in the namespace "default"`),
 	}, s.Problems)
 	ill := w.through(t, func(out http.ResponseWriter, r *http.Request) bool {
 		return r.URL.Path == "/apis/rke-machine.cattle.io/v1" && answer(out, failure)

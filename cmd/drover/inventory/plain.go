@@ -15,8 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Plain is the text of an error for a user: one line, in which Kubernetes' own errors say which right is missing, or which
-// server does not answer and why, and nothing of the requests that were made.
+// Plain is the text of an error for a user: one line, in which Kubernetes' own errors say which server does not answer and why, and nothing of the
+// requests that were made. Which right is missing the server says itself.
 func Plain(err error) string {
 	if err == nil {
 		return ""
@@ -72,9 +72,6 @@ func causes(err error) []error {
 func plainCause(cause error) string {
 	if request, ok := errors.AsType[*url.Error](cause); ok {
 		return plainRequest(request)
-	}
-	if p, ok := permissionOf(cause); ok {
-		return sentence([]permission{p})
 	}
 	if apierrors.IsUnauthorized(cause) {
 		return "the API server does not accept the kubeconfig's credential (401 Unauthorized): it is wrong or has expired"

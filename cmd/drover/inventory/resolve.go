@@ -122,7 +122,7 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 	}
 	nothing := &NotFoundError{Name: ref, Namespace: namespace, Others: others, Elsewhere: r.elsewhere(ctx), KindsKnown: len(kinds) > 0}
 	if len(r.unseen) > 0 {
-		nothing.Unseen = (&ForbiddenError{Doing: "getting it", Refusals: r.unseen}).Error()
+		nothing.Unseen = Plain(errors.Join(r.unseen...))
 	}
 	return target, nothing
 }
@@ -178,8 +178,8 @@ func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clus
 	}
 	// Of a CAPI Machine that is gone, the name is the one its users know.
 	machines, _, err = r.Machines(ctx, r.kinds, ListOptions{Namespace: r.namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: r.name}.String()})
-	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
-		r.unseen = append(r.unseen, forbidden.Refusals...)
+	if apierrors.IsForbidden(err) {
+		r.unseen = append(r.unseen, err)
 		return nil, nil, nil
 	}
 	return nil, machines, err

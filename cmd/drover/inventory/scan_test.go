@@ -67,7 +67,7 @@ func TestMakeScan(t *testing.T) {
 	require.ErrorContains(t, err, "making a ServerScan: ")
 	require.ErrorContains(t, err, "cloudCredentialSecretName")
 	_, err = w.as(t, "guest").MakeScan(t.Context(), w.namespace, scan.Spec)
-	require.Equal(t, `making a ServerScan: forbidden: user "guest" lacks the right to create serverscans.rke.cattle.io in namespace `+w.namespace, inventory.Plain(err))
+	require.Equal(t, `making a ServerScan: serverscans.rke.cattle.io is forbidden: User "guest" cannot create resource "serverscans" in API group "rke.cattle.io" in the namespace "`+w.namespace+`"`, inventory.Plain(err))
 	older := w.through(t, func(out http.ResponseWriter, _ *http.Request) bool { return notFound(out) })
 	_, err = older.MakeScan(t.Context(), w.namespace, scan.Spec)
 	require.EqualError(t, err, "this cluster has no ServerScan kind: its Drover is older than this drover, or not installed")
@@ -113,9 +113,9 @@ func TestAwaitScanEnds(t *testing.T) {
 	require.ErrorIs(t, <-a.done, context.Canceled)
 	guest := w.as(t, "guest")
 	_, err = guest.AwaitScan(t.Context(), scan, func(string) {})
-	require.Equal(t, "getting serverscans "+w.namespace+"/"+scan.Name+`: forbidden: user "guest" lacks the right to get serverscans.rke.cattle.io "`+scan.Name+`" in namespace `+w.namespace, inventory.Plain(err))
+	require.Equal(t, "getting serverscans "+w.namespace+"/"+scan.Name+`: serverscans.rke.cattle.io "`+scan.Name+`" is forbidden: User "guest" cannot get resource "serverscans" in API group "rke.cattle.io" in the namespace "`+w.namespace+`"`, inventory.Plain(err))
 	err = guest.DeleteScan(t.Context(), scan)
-	require.Equal(t, "deleting ServerScan "+scan.Name+`: forbidden: user "guest" lacks the right to delete serverscans.rke.cattle.io "`+scan.Name+`" in namespace `+w.namespace, inventory.Plain(err))
+	require.Equal(t, "deleting ServerScan "+scan.Name+`: serverscans.rke.cattle.io "`+scan.Name+`" is forbidden: User "guest" cannot delete resource "serverscans" in API group "rke.cattle.io" in the namespace "`+w.namespace+`"`, inventory.Plain(err))
 }
 
 // TestDeleteScanOfAnother: a scan of the same name that was made since is not ours to delete.

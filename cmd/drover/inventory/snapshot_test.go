@@ -146,19 +146,19 @@ func TestSnapshotUnread(t *testing.T) {
 	target, err := api.Resolve(t.Context(), ns, "web-1")
 	require.NoError(t, err)
 	s := api.Snapshot(t.Context(), target, ns, "web-1", now)
-	lacks := func(what, where string) string {
-		return `forbidden: user "guest" lacks the right to ` + what + " in " + where
+	lacks := func(verb, resource, group, name, where string) string {
+		return cannot("guest", verb, resource, group, name, where)
 	}
-	here := "namespace " + ns
+	here := fmt.Sprintf("in the namespace %q", ns)
 	require.Equal(t, []string{
-		"getting machinesets " + ns + "/pool-x: " + lacks(`get machinesets.cluster.x-k8s.io "pool-x"`, here),
-		"getting clusters " + ns + "/store: " + lacks(`get clusters.cluster.x-k8s.io "store"`, here),
-		"listing nodedrivers: " + lacks("list nodedrivers.management.cattle.io", "the whole cluster"),
-		"getting Secret " + ns + "/boot: " + lacks(`get secrets "boot"`, here),
-		"getting Secret " + ns + "/token: " + lacks(`get secrets "token"`, here),
-		"getting the state Secret of " + ns + "/web-1: " + lacks(`get secrets "web-1-machine-state"`, here),
-		"listing Jobs in " + ns + ": " + lacks("list jobs.batch", here),
-		"listing events in " + ns + ": " + lacks("list events", here),
+		"getting machinesets " + ns + "/pool-x: " + lacks("get", "machinesets", "cluster.x-k8s.io", "pool-x", here),
+		"getting clusters " + ns + "/store: " + lacks("get", "clusters", "cluster.x-k8s.io", "store", here),
+		"listing nodedrivers: " + lacks("list", "nodedrivers", "management.cattle.io", "", "at the cluster scope"),
+		"getting Secret " + ns + "/boot: " + lacks("get", "secrets", "", "boot", here),
+		"getting Secret " + ns + "/token: " + lacks("get", "secrets", "", "token", here),
+		"getting the state Secret of " + ns + "/web-1: " + lacks("get", "secrets", "", "web-1-machine-state", here),
+		"listing Jobs in " + ns + ": " + lacks("list", "jobs", "batch", "", here),
+		"listing events in " + ns + ": " + lacks("list", "events", "", "", here),
 	}, s.Problems)
 	require.Equal(t, []facts.Part{facts.OwnersPart, facts.ClusterPart, facts.DriverPart, facts.BootstrapPart, facts.CredentialPart,
 		facts.StatePart, facts.JobsPart, facts.EventsPart}, s.Unread)
@@ -170,7 +170,7 @@ func TestSnapshotUnread(t *testing.T) {
 	s = noPods.Snapshot(t.Context(), inventory.Target{Machine: s.Machine}, ns, "web-1", now)
 	require.Len(t, s.Jobs, 2)
 	require.False(t, s.Knows(facts.PodsPart))
-	require.Contains(t, s.Problems, "listing the pods of Job "+ns+`/web-1-create-2: forbidden: user "nopods" lacks the right to list pods in namespace `+ns)
+	require.Contains(t, s.Problems, "listing the pods of Job "+ns+`/web-1-create-2: pods is forbidden: User "nopods" cannot list resource "pods" in API group "" in the namespace "`+ns+`"`)
 }
 
 func TestSnapshotOfMissingThings(t *testing.T) {

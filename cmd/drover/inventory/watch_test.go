@@ -117,7 +117,7 @@ func TestWatchDenied(t *testing.T) {
 			texts = append(texts, inventory.Plain(change.Err))
 		}
 	}
-	require.Equal(t, []string{`watching genericmachines: forbidden: user "lister" lacks the right to watch genericmachines.rke-machine.cattle.io in namespace ` + w.namespace}, texts)
+	require.Equal(t, []string{`watching genericmachines: genericmachines.rke-machine.cattle.io is forbidden: User "lister" cannot watch resource "genericmachines" in API group "rke-machine.cattle.io" in the namespace "` + w.namespace + `"`}, texts)
 	watching.ends(t)
 }
 

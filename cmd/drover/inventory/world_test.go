@@ -205,6 +205,18 @@ func may(group string, resources, verbs []string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
+// cannot is how the API server refuses.
+func cannot(user, verb, resource, group, name, where string) string {
+	what := resource
+	if group != "" {
+		what += "." + group
+	}
+	if name != "" {
+		what += fmt.Sprintf(" %q", name)
+	}
+	return fmt.Sprintf("%s is forbidden: User %q cannot %s resource %q in API group %q %s", what, user, verb, resource, group, where)
+}
+
 // through is the administrator's view through a proxy, in which intercept answers instead of the API server when it returns true.
 func (w *world) through(t *testing.T, intercept func(http.ResponseWriter, *http.Request) bool) *inventory.API {
 	t.Helper()
