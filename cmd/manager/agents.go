@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -46,22 +45,14 @@ func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 // validate names everything that is wrong with these flags.
-func (o *agentOptions) validate() []error {
-	var problems []error
-	if o.address != "0" && !isBindAddress(o.address) {
-		problems = append(problems, fmt.Errorf("--agents-bind-address=%s is not host:port", o.address))
+func (o *agentOptions) validate(p *mistakes) {
+	p.unless(o.address == "0" || isBindAddress(o.address), "--agents-bind-address=%s is not host:port", o.address)
+	if o.serverURL != "" {
+		is := bootstrap.IsServer(o.serverURL)
+		p.unless(is, "--server-url is not of the form https://host or https://host:port") // it may hold a password
+		p.unless(!is || o.address != "0", "--server-url needs --agents-bind-address, which is 0")
 	}
-	switch {
-	case o.serverURL == "":
-	case !bootstrap.IsServer(o.serverURL): // it may hold a password
-		problems = append(problems, errors.New("--server-url is not of the form https://host or https://host:port"))
-	case o.address == "0":
-		problems = append(problems, errors.New("--server-url needs --agents-bind-address, which is 0"))
-	}
-	if o.certificate != "" && len(validation.IsDNS1123Subdomain(o.certificate)) > 0 {
-		problems = append(problems, fmt.Errorf("--agents-cert-secret: %q is no name of a Secret", o.certificate))
-	}
-	return problems
+	p.unless(o.certificate == "" || len(validation.IsDNS1123Subdomain(o.certificate)) == 0, "--agents-cert-secret: %q is no name of a Secret", o.certificate)
 }
 
 // addBootstrap answers agents, on every replica, and makes the data that installs them.

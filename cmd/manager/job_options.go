@@ -90,64 +90,48 @@ func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 // validate names everything that is wrong with the flags for Jobs.
-func (j *jobOptions) validate() []error {
-	var problems []error
-	if j.image == "" {
-		problems = append(problems, errors.New("--machine-image must be given"))
-	}
-	switch corev1.PullPolicy(j.pullPolicy) {
-	case "", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
-	default:
-		problems = append(problems, fmt.Errorf("--image-pull-policy=%s is none of Always, IfNotPresent, Never", j.pullPolicy))
-	}
+func (j *jobOptions) validate(p *mistakes) {
+	p.unless(j.image != "", "--machine-image must be given")
+	policies := []corev1.PullPolicy{"", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
+	p.unless(slices.Contains(policies, corev1.PullPolicy(j.pullPolicy)), "--image-pull-policy=%s is none of Always, IfNotPresent, Never", j.pullPolicy)
 	for _, name := range j.pullSecrets {
-		if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
-			problems = append(problems, fmt.Errorf("--image-pull-secrets: %q is no name of a Secret", name))
-		}
+		p.unless(len(validation.IsDNS1123Subdomain(name)) == 0, "--image-pull-secrets: %q is no name of a Secret", name)
 	}
 	for _, key := range slices.Sorted(maps.Keys(j.nodeSelector)) {
-		if err := checkLabel(key, j.nodeSelector[key]); err != nil {
-			problems = append(problems, fmt.Errorf("--node-selector: %w", err))
-		}
+		err := checkLabel(key, j.nodeSelector[key])
+		p.unless(err == nil, "--node-selector: %w", err)
 	}
 	for _, architecture := range j.architectures {
-		if wrong := validation.IsValidLabelValue(architecture); len(wrong) > 0 || architecture == "" {
-			problems = append(problems, fmt.Errorf("--job-architectures: %q is no architecture, such as amd64 or arm64", architecture))
-		}
+		p.unless(architecture != "" && len(validation.IsValidLabelValue(architecture)) == 0, "--job-architectures: %q is no architecture, such as amd64 or arm64", architecture)
 	}
-	problems = append(problems, j.validateProxies()...)
+	j.validateProxies(p)
 	// Kubernetes counts in seconds; 0 stands for the default.
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{{"job-deadline", j.deadline}, {"job-ttl", j.ttl}, {"job-grace-period", j.gracePeriod}, {"job-ssh-timeout", j.sshTimeout}} {
-		if d.value < 0 || d.value > 0 && d.value < time.Second {
-			problems = append(problems, fmt.Errorf("--%s=%s must be at least a second, and not negative", d.name, d.value))
-		}
+		p.unless(d.value == 0 || d.value >= time.Second, "--%s=%s must be at least a second, and not negative", d.name, d.value)
 	}
-	if _, err := parseTolerations(j.tolerations); err != nil {
-		problems = append(problems, err)
-	}
-	return append(problems, j.validateResources()...)
+	_, err := parseTolerations(j.tolerations)
+	p.unless(err == nil, "%w", err)
+	j.validateResources(p)
 }
 
 // validateResources also compares what is given with the defaults of what is not, for a pod that may use less than it asks
 // for is refused when it is made, which is long after the manager started.
-func (j *jobOptions) validateResources() []error {
+func (j *jobOptions) validateResources(p *mistakes) {
 	requests, requestsErr := parseResources("job-requests", j.requests)
 	limits, limitsErr := parseResources("job-limits", j.limits)
+	p.unless(requestsErr == nil, "%w", requestsErr)
+	p.unless(limitsErr == nil, "%w", limitsErr)
 	if requestsErr != nil || limitsErr != nil {
-		return slices.DeleteFunc([]error{requestsErr, limitsErr}, func(err error) bool { return err == nil })
+		return
 	}
 	resources := jobrunner.Settings{Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}.WithDefaults().Resources
-	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(resources.Limits)) {
 		limit, request := resources.Limits[name], resources.Requests[name]
-		if limit.Cmp(request) < 0 {
-			problems = append(problems, fmt.Errorf("--job-limits: %s=%s is less than the %s of --job-requests or its default", name, &limit, &request))
-		}
+		p.unless(limit.Cmp(request) >= 0, "--job-limits: %s=%s is less than the %s of --job-requests or its default", name, &limit, &request)
 	}
-	return problems
 }
 
 // settings reads what the flags name, after validate.
@@ -252,23 +236,17 @@ var (
 )
 
 // validateProxies says of a proxy that no flag gave whose it is: who reads the message may not know that Jobs get it too.
-func (j *jobOptions) validateProxies() []error {
-	var problems []error
+func (j *jobOptions) validateProxies(p *mistakes) {
 	for _, proxy := range []struct {
 		flag, value string
 		own         variable
 	}{{"job-http-proxy", j.httpProxy, j.ownHTTP}, {"job-https-proxy", j.httpsProxy, j.ownHTTPS}} {
-		err := checkProxy(proxy.value)
-		if err == nil {
-			continue
-		}
-		origin := "--" + proxy.flag
+		err, origin := checkProxy(proxy.value), "--"+proxy.flag
 		if proxy.value == proxy.own.value {
 			origin = proxy.own.name + " of the manager's environment, which Jobs get too,"
 		}
-		problems = append(problems, fmt.Errorf("%s %w; --%s=ADDRESS gives Jobs another proxy, --%s= none", origin, err, proxy.flag, proxy.flag))
+		p.unless(err == nil, "%s %w; --%s=ADDRESS gives Jobs another proxy, --%s= none", origin, err, proxy.flag, proxy.flag)
 	}
-	return problems
 }
 
 // checkProxy reads an address as net/http does, which takes host:port without a scheme too.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -106,47 +105,36 @@ func (o *manifestOptions) print(out io.Writer) error {
 
 // validate names everything that is wrong with the command line at once: the manager itself would say so only in the cluster.
 func (o *manifestOptions) validate() error {
-	problems := multierror.Append(nil, o.jobs.validate()...)
-	if _, err := capi.ParseMode(o.settings.CAPI); err != nil {
-		problems = multierror.Append(problems, err)
-	}
-	if o.settings.Replicas < 1 {
-		problems = multierror.Append(problems, fmt.Errorf("--replicas=%d must be at least 1", o.settings.Replicas))
-	}
-	if len(validation.IsDNS1123Label(o.settings.Namespace)) > 0 {
-		problems = multierror.Append(problems, fmt.Errorf("--namespace=%s is no name of a namespace", o.settings.Namespace))
-	}
+	var p mistakes
+	o.jobs.validate(&p)
+	_, err := capi.ParseMode(o.settings.CAPI)
+	p.unless(err == nil, "%w", err)
+	p.unless(o.settings.Replicas >= 1, "--replicas=%d must be at least 1", o.settings.Replicas)
+	p.unless(len(validation.IsDNS1123Label(o.settings.Namespace)) == 0, "--namespace=%s is no name of a namespace", o.settings.Namespace)
 	for _, cidr := range o.settings.Webhooks.APIServerCIDRs {
-		if _, err := netip.ParsePrefix(cidr); err != nil {
-			problems = multierror.Append(problems, fmt.Errorf("--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr))
-		}
+		_, err := netip.ParsePrefix(cidr)
+		p.unless(err == nil, "--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr)
 	}
-	return multierror.Append(problems, slices.Concat(o.validateAgents(), o.validateManagerArgs())...).ErrorOrNil()
+	o.validateAgents(&p)
+	o.validateManagerArgs(&p)
+	return multierror.Append(nil, p...).ErrorOrNil()
 }
 
 // validateAgents holds the Service of agents to what Kubernetes takes, and its address to what servers can reach.
-func (o *manifestOptions) validateAgents() []error {
-	var problems []error
+func (o *manifestOptions) validateAgents(p *mistakes) {
 	agents := o.settings.Agents
 	if !isVariable(agents.ServerURL) {
-		problems = (&agentOptions{serverURL: agents.ServerURL, address: ":0"}).validate()
+		(&agentOptions{serverURL: agents.ServerURL, address: ":0"}).validate(p)
 	}
-	if server, err := url.Parse(agents.ServerURL); err == nil && isHere(server.Hostname()) {
-		problems = append(problems, fmt.Errorf("--server-url=https://%s is each server itself: give an address at which servers reach this cluster", server.Host))
+	if server, err := url.Parse(agents.ServerURL); err == nil {
+		p.unless(!isHere(server.Hostname()), "--server-url=https://%s is each server itself: give an address at which servers reach this cluster", server.Host)
 	}
-	if !isVariable(agents.ServiceType) && !slices.Contains([]string{"", "ClusterIP", "NodePort", "LoadBalancer"}, agents.ServiceType) {
-		problems = append(problems, fmt.Errorf("--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", agents.ServiceType))
-	}
-	if port := agents.NodePort; port < 0 || port > 65535 {
-		problems = append(problems, fmt.Errorf("--agents-node-port=%d is no port", port))
-	}
-	if agents.NodePort > 0 && agents.ServiceType == "ClusterIP" {
-		problems = append(problems, errors.New("--agents-node-port needs --agents-service-type NodePort or LoadBalancer"))
-	}
-	if agents.ServerURL == "" && (agents.ServiceType != "" || agents.NodePort != 0) {
-		problems = append(problems, errors.New("--agents-service-type and --agents-node-port need --server-url: without it there is no Service drover-agents"))
-	}
-	return problems
+	kind, port := agents.ServiceType, agents.NodePort
+	p.unless(isVariable(kind) || slices.Contains([]string{"", "ClusterIP", "NodePort", "LoadBalancer"}, kind), "--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", kind)
+	p.unless(port >= 0 && port <= 65535, "--agents-node-port=%d is no port", port)
+	p.unless(port <= 0 || kind != "ClusterIP", "--agents-node-port needs --agents-service-type NodePort or LoadBalancer")
+	p.unless(agents.ServerURL != "" || kind == "" && port == 0,
+		"--agents-service-type and --agents-node-port need --server-url: without it there is no Service drover-agents")
 }
 
 var clusterctlVariable = regexp.MustCompile(`^\$\{[A-Z_]+(:=[^{}]*)?\}$`)
@@ -163,21 +151,15 @@ func isHere(host string) bool {
 }
 
 // validateManagerArgs also looks for a proxy's password, which must not get into the Deployment.
-func (o *manifestOptions) validateManagerArgs() []error {
-	var problems []error
+func (o *manifestOptions) validateManagerArgs(p *mistakes) {
 	manager := command(func(string) (string, bool) { return "", false })
-	if err := manager.ParseFlags(o.managerArgs); err != nil {
-		problems = append(problems, fmt.Errorf("--manager-arg: %w", err))
-	}
-	if words := manager.Flags().Args(); len(words) > 0 {
-		problems = append(problems, fmt.Errorf("--manager-arg: %q is no flag of the manager", words[0]))
-	}
+	err := manager.ParseFlags(o.managerArgs)
+	p.unless(err == nil, "--manager-arg: %w", err)
+	p.unless(manager.Flags().NArg() == 0, "--manager-arg: %q is no flag of the manager", manager.Flags().Arg(0))
 	for _, name := range []string{"job-http-proxy", "job-https-proxy"} {
-		if err := checkProxy(manager.Flag(name).Value.String()); err != nil {
-			problems = append(problems, fmt.Errorf("--manager-arg: --%s %w", name, err))
-		}
+		err := checkProxy(manager.Flag(name).Value.String())
+		p.unless(err == nil, "--manager-arg: --%s %w", name, err)
 	}
-	return problems
 }
 
 // furtherArgs are the flags of the manager about Jobs for which the chart has no value of its own.

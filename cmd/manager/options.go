@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -88,56 +86,47 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.jobs.addFlags(flags)
 }
 
-// validate names everything that is wrong with the command line at once.
-func (o *options) validate() error {
-	var problems *multierror.Error
-	add := func(format string, args ...any) { problems = multierror.Append(problems, fmt.Errorf(format, args...)) }
-	if _, err := capi.ParseMode(o.capi); err != nil {
-		problems = multierror.Append(problems, err)
+// mistakes are all that is wrong with a command line.
+type mistakes []error
+
+// unless notes one unless so.
+func (p *mistakes) unless(so bool, format string, args ...any) {
+	if !so {
+		*p = append(*p, fmt.Errorf(format, args...))
 	}
-	for _, bind := range []struct{ name, address string }{{"metrics-bind-address", o.metricsAddress}, {"health-probe-bind-address", o.healthAddress},
-		{"profiling-bind-address", o.profilingAddress}} {
-		if bind.address != "0" && !isBindAddress(bind.address) {
-			add("--%s=%s is not host:port", bind.name, bind.address)
-		}
-	}
-	if o.webhookPort < 1 || o.webhookPort > 65535 {
-		add("--webhook-port=%d is no port", o.webhookPort)
-	}
-	if o.webhookURL != "" && !isWebhookURL(o.webhookURL) {
-		add("--webhook-url is not of the form https://host:port")
-	}
-	if o.concurrency < 1 || o.machineWorkers < 1 {
-		add("--concurrency and --machine-workers must be at least 1")
-	}
-	if o.maxConcurrentJobs < 0 {
-		add("--max-concurrent-jobs=%d is negative", o.maxConcurrentJobs)
-	}
-	if o.scanInterval != 0 && (o.scanInterval < minScanInterval || o.scanInterval > maxScanInterval) {
-		add("--scan-interval=%s is neither 0 nor between %s and %s", o.scanInterval, minScanInterval, maxScanInterval)
-	}
-	problems = multierror.Append(problems, slices.Concat(o.validateNames(), o.agents.validate())...)
-	return multierror.Append(problems, o.jobs.validate()...).ErrorOrNil()
 }
 
-func (o *options) validateNames() []error {
-	var problems []error
-	if o.managerNamespace == "" {
-		problems = append(problems, errors.New("--manager-namespace must not be empty"))
+// validate names everything that is wrong with the command line at once.
+func (o *options) validate() error {
+	var p mistakes
+	_, err := capi.ParseMode(o.capi)
+	p.unless(err == nil, "%w", err)
+	for _, bind := range []struct{ name, address string }{{"metrics-bind-address", o.metricsAddress}, {"health-probe-bind-address", o.healthAddress},
+		{"profiling-bind-address", o.profilingAddress}} {
+		p.unless(bind.address == "0" || isBindAddress(bind.address), "--%s=%s is not host:port", bind.name, bind.address)
 	}
+	p.unless(o.webhookPort >= 1 && o.webhookPort <= 65535, "--webhook-port=%d is no port", o.webhookPort)
+	p.unless(o.webhookURL == "" || isWebhookURL(o.webhookURL), "--webhook-url is not of the form https://host:port")
+	p.unless(o.concurrency >= 1 && o.machineWorkers >= 1, "--concurrency and --machine-workers must be at least 1")
+	p.unless(o.maxConcurrentJobs >= 0, "--max-concurrent-jobs=%d is negative", o.maxConcurrentJobs)
+	p.unless(o.scanInterval == 0 || o.scanInterval >= minScanInterval && o.scanInterval <= maxScanInterval,
+		"--scan-interval=%s is neither 0 nor between %s and %s", o.scanInterval, minScanInterval, maxScanInterval)
+	o.validateNames(&p)
+	o.agents.validate(&p)
+	o.jobs.validate(&p)
+	return multierror.Append(nil, p...).ErrorOrNil()
+}
+
+func (o *options) validateNames(p *mistakes) {
+	p.unless(o.managerNamespace != "", "--manager-namespace must not be empty")
 	named := []struct{ name, value string }{{"namespace", o.namespace}, {"manager-namespace", o.managerNamespace}}
 	for _, trusted := range o.trustedCredentialNamespaces {
 		named = append(named, struct{ name, value string }{"trusted-credential-namespaces", trusted})
 	}
 	for _, namespace := range named {
-		if namespace.value != "" && len(validation.IsDNS1123Label(namespace.value)) > 0 {
-			problems = append(problems, fmt.Errorf("--%s=%s is no name of a namespace", namespace.name, namespace.value))
-		}
+		p.unless(namespace.value == "" || len(validation.IsDNS1123Label(namespace.value)) == 0, "--%s=%s is no name of a namespace", namespace.name, namespace.value)
 	}
-	if len(validation.IsValidLabelValue(o.watchFilter)) > 0 {
-		problems = append(problems, fmt.Errorf("--watch-filter=%s is no value of a label", o.watchFilter))
-	}
-	return problems
+	p.unless(len(validation.IsValidLabelValue(o.watchFilter)) == 0, "--watch-filter=%s is no value of a label", o.watchFilter)
 }
 
 func isBindAddress(address string) bool {
