@@ -42,13 +42,6 @@ const (
 	ServiceCIDR = "198.19.128.0/17"
 )
 
-// ServiceAddress is the first address of a range of services, which is the API server's.
-func ServiceAddress(services *net.IPNet) string {
-	first := slices.Clone(services.IP.To4())
-	first[3]++
-	return first.String()
-}
-
 // Plane is one control plane.
 type Plane struct {
 	Dir   datadir.Dir
@@ -106,14 +99,41 @@ func (p *Plane) Start(ctx context.Context, sup *process.Supervisor, say func(for
 	return nil
 }
 
-// AwaitPorts waits until an earlier run has let go of the ports.
-func (p *Plane) AwaitPorts(ctx context.Context) error {
+// Prepare makes identities below a data directory, for the control plane and for this machine as a node of it at an address, and waits until an
+// earlier run has let go of the ports. Names are the API server's beside the node's own.
+func (p *Plane) Prepare(ctx context.Context, dataDir string, address net.IP, names ...string) (*identity.Signer, identity.NodeFiles, error) {
+	_, services, err := net.ParseCIDR(p.Services)
+	if err != nil {
+		return nil, identity.NodeFiles{}, fmt.Errorf("reading the range of services: %w", err)
+	}
+	first := services.IP.To4() // which is the API server's
+	first[3]++
 	loopback := net.IPv4(127, 0, 0, 1)
-	return errors.Join(
+	// Where this machine's own components reach the API server.
+	reach := p.Bind
+	if reach.IsUnspecified() {
+		reach = loopback
+	}
+	url := "https://" + net.JoinHostPort(reach.String(), strconv.Itoa(p.Ports.HTTPS))
+	files, signer, err := identity.Server{DataDir: dataDir, NodeName: p.NodeName, Address: address.String(), Names: append(names, first.String()), URL: url}.Issue()
+	if err != nil {
+		return nil, identity.NodeFiles{}, err
+	}
+	p.Files = files
+	err = errors.Join(
 		process.AwaitPort(ctx, "the API server", p.Bind, p.Ports.HTTPS),
 		process.AwaitPort(ctx, "etcd", loopback, p.Ports.EtcdClient),
 		process.AwaitPort(ctx, "etcd's peers", loopback, p.Ports.EtcdPeer),
 	)
+	if err != nil {
+		return nil, identity.NodeFiles{}, err
+	}
+	answer, err := signer.Sign(identity.Request{Name: p.NodeName, Address: address.String()})
+	if err != nil {
+		return nil, identity.NodeFiles{}, err
+	}
+	node, err := answer.Take(dataDir, url)
+	return signer, node, err
 }
 
 // etcd writes etcd's own configuration and says how to run it. It syncs nothing

@@ -42,9 +42,8 @@ type machine struct {
 	address net.IP
 	sup     *process.Supervisor
 	node    *node.Node
-	// running ends with the run, and fail ends it.
+	// running ends with the run.
 	running context.Context
-	fail    context.CancelCauseFunc
 	say     func(format string, args ...any)
 	// background is what ends with the run.
 	background sync.WaitGroup
@@ -60,34 +59,22 @@ func Run(ctx context.Context, role config.Role, file string, log io.Writer) (err
 	if err != nil {
 		return err
 	}
-	ctx, m.fail = context.WithCancelCause(ctx)
-	m.running = ctx
+	running, end := context.WithCancel(ctx)
+	m.running = running
 	defer func() {
-		m.fail(nil)
+		end()
 		err = errors.Join(err, m.stop(), lock.Close())
 		m.background.Wait()
 	}()
-	m.background.Go(func() {
-		select {
-		case err := <-m.sup.Failed():
-			m.fail(err)
-		case <-ctx.Done():
-		}
-	})
-	if err = m.start(ctx); err == nil {
+	start := m.startAgent
+	if role == config.Server {
+		start = m.startServer
+	}
+	return m.sup.Run(ctx, startTimeout, start, func() error {
 		m.say("ready")
-		if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
-			return fmt.Errorf("telling systemd: %w", err)
-		}
-		<-ctx.Done()
-	}
-	if ctx.Err() != nil { // a component has failed, or this was wished
-		err = context.Cause(ctx)
-	}
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+		_, err := daemon.SdNotify(true, daemon.SdNotifyReady)
+		return err
+	})
 }
 
 // configure settles everything that is known before anything starts.
@@ -107,15 +94,6 @@ func (m *machine) configure(role config.Role, file string) error {
 		m.address, err = node.DefaultAddress()
 	}
 	return err
-}
-
-func (m *machine) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("not ready within "+startTimeout.String()))
-	defer cancel()
-	if m.Role == config.Server {
-		return m.startServer(ctx)
-	}
-	return m.startAgent(ctx)
 }
 
 // nodeDir is where the node has its things.

@@ -8,30 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/drover-project/drover/localkube/controlplane"
 	"github.com/drover-project/drover/localkube/datadir"
-	"github.com/drover-project/drover/localkube/identity"
 	"github.com/drover-project/drover/localkube/join"
 	"github.com/drover-project/drover/localkube/process"
 )
 
 func (m *machine) startServer(ctx context.Context) error {
-	url := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(apiPort))
-	files, signer, err := identity.Server{DataDir: m.DataDir, NodeName: m.NodeName, Address: m.address.String(), Names: m.names(), URL: url}.Issue()
-	if err != nil {
-		return err
+	plane, names := m.plane(), slices.Clone(m.Names)
+	if m.Advertise != nil {
+		names = append(names, m.Advertise.String())
 	}
-	plane := m.plane(files)
-	if err := plane.AwaitPorts(ctx); err != nil {
-		return err
-	}
-	answer, err := signer.Sign(identity.Request{Name: m.NodeName, Address: m.address.String()})
-	if err != nil {
-		return err
-	}
-	nodeFiles, err := answer.Take(m.DataDir, url)
+	signer, nodeFiles, err := plane.Prepare(ctx, m.DataDir, m.address, names...)
 	if err != nil {
 		return err
 	}
@@ -45,26 +34,17 @@ func (m *machine) startServer(ctx context.Context) error {
 	if err := errors.Join(plane.Start(ctx, m.sup, m.say), runtimeStarted()); err != nil {
 		return err
 	}
-	if err := m.letJoin(ctx, join.Server{Password: m.AgentToken, Signer: signer, Certificate: files.APIServer, Pods: plane.Pods, Services: plane.Services}); err != nil {
+	if err := m.letJoin(ctx, join.Server{Password: m.AgentToken, Signer: signer, Certificate: plane.Files.APIServer, Pods: plane.Pods, Services: plane.Services}); err != nil {
 		return err
 	}
 	m.background.Go(func() { m.followManifests(m.running) })
 	return m.node.Start(ctx)
 }
 
-// names are those of the API server beside the node's own.
-func (m *machine) names() []string {
-	names := append(slices.Clone(m.Names), controlplane.ServiceAddress(m.Services))
-	if m.Advertise != nil {
-		names = append(names, m.Advertise.String())
-	}
-	return names
-}
-
-func (m *machine) plane(files identity.Files) *controlplane.Plane {
+func (m *machine) plane() *controlplane.Plane {
 	p := &controlplane.Plane{
 		Dir: datadir.Dir(filepath.Join(m.DataDir, "server")), Ports: datadir.Ports{HTTPS: apiPort, EtcdClient: 2379, EtcdPeer: 2380}, NodeName: m.NodeName,
-		Bind: net.IPv4zero, Advertise: m.address, Pods: m.Pods.String(), Services: m.Services.String(), Files: files,
+		Bind: net.IPv4zero, Advertise: m.address, Pods: m.Pods.String(), Services: m.Services.String(),
 		Arguments: map[string][]string{controlplane.APIServerName: m.Arguments[controlplane.APIServerName]}, Kubeconfigs: []string{m.Kubeconfig},
 	}
 	if m.Advertise != nil {
@@ -87,7 +67,7 @@ func (m *machine) letJoin(ctx context.Context, server join.Server) error {
 	}
 	m.background.Go(func() {
 		if err := server.Serve(m.running, listener); err != nil {
-			m.fail(err)
+			m.sup.Fail(err)
 		}
 	})
 	return nil

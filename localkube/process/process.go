@@ -81,9 +81,43 @@ func New() *Supervisor {
 	return s
 }
 
-// Failed delivers the first unexpected end of a component that is not
-// restarted, or dies again and again.
-func (s *Supervisor) Failed() <-chan error { return s.fail }
+// Run has something start within a time, says that it is ready, and waits until the context ends, which is no error, or until a component fails:
+// until the first unexpected end of one that is not restarted, or dies again and again.
+func (s *Supervisor) Run(ctx context.Context, limit time.Duration, start func(context.Context) error, ready func() error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-s.fail:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	starting, stop := context.WithTimeoutCause(ctx, limit, errors.New("not ready within "+limit.String()))
+	err := start(starting)
+	stop()
+	if err == nil {
+		if err := ready(); err != nil {
+			return fmt.Errorf("reporting readiness: %w", err)
+		}
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil { // a component has failed, or this was wished
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// Fail tells that something failed that is no component.
+func (s *Supervisor) Fail(err error) {
+	select {
+	case s.fail <- err:
+	default: // the first end is the reason of all others
+	}
+}
 
 // Start runs a component; the error is about starting it, not about its end.
 func (s *Supervisor) Start(spec Spec) error {
@@ -153,10 +187,7 @@ func (s *Supervisor) watch(c *child) {
 		if err == nil {
 			err = errors.New("exit status 0")
 		}
-		select {
-		case s.fail <- fmt.Errorf("%s ended: %w\nlast lines of %s:\n%s", c.spec.Name, err, c.spec.Log, tail(c.spec.Log)):
-		default: // the first end is the reason of all others
-		}
+		s.Fail(fmt.Errorf("%s ended: %w\nlast lines of %s:\n%s", c.spec.Name, err, c.spec.Log, tail(c.spec.Log)))
 		return
 	}
 }

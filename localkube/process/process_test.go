@@ -21,9 +21,9 @@ func TestSupervisor_reports_the_end_with_its_log(t *testing.T) {
 	t.Setenv("https_proxy", "http://x")
 	spec := shell(t, "etcd", `echo "proxy: $https_proxy."; echo reason; echo; echo "goroutine 1 [running]:"; exit 3`)
 	require.NoError(t, s.Start(spec))
-	require.EqualError(t, <-s.Failed(), "etcd ended: exit status 3\nlast lines of "+spec.Log+":\nproxy: .\nreason")
+	require.EqualError(t, <-s.fail, "etcd ended: exit status 3\nlast lines of "+spec.Log+":\nproxy: .\nreason")
 	require.NoError(t, s.Start(shell(t, "b", "exit 0")))
-	require.ErrorContains(t, <-s.Failed(), "b ended: exit status 0\n")
+	require.ErrorContains(t, <-s.fail, "b ended: exit status 0\n")
 	require.ErrorContains(t, s.Start(Spec{Name: "x", Path: "/none", Log: spec.Log}), "starting x: ")
 	s.StopAll(0)
 }
@@ -39,7 +39,7 @@ func TestSupervisor_restarts(t *testing.T) {
 		return strings.Count(string(raw), "run") == 2
 	}, time.Minute, 10*time.Millisecond)
 	s.StopAll(time.Minute)
-	require.Empty(t, s.Failed())
+	require.Empty(t, s.fail)
 	s.Stop("scheduler", 0)
 }
 

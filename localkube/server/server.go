@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/drover-project/drover/localkube/controlplane"
 	"github.com/drover-project/drover/localkube/datadir"
-	"github.com/drover-project/drover/localkube/identity"
 	"github.com/drover-project/drover/localkube/node"
 	"github.com/drover-project/drover/localkube/process"
 )
@@ -87,28 +85,13 @@ func Run(ctx context.Context, opts Options, out, log io.Writer) (err error) {
 		}
 	}()
 
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case err := <-s.sup.Failed():
-			cancel(err)
-		case <-ctx.Done():
-		}
-	}()
-	if err = s.start(ctx); err == nil {
-		if _, err := fmt.Fprintln(out, dir.Kubeconfig()); err != nil {
-			return fmt.Errorf("reporting readiness: %w", err)
-		}
-		<-ctx.Done()
+	err = s.sup.Run(ctx, startTimeout, s.start, func() error {
+		_, err := fmt.Fprintln(out, dir.Kubeconfig())
+		return err
+	})
+	if err != nil {
+		grace = failGrace
 	}
-	if ctx.Err() != nil { // a component has failed, or this was wished
-		err = context.Cause(ctx)
-	}
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	grace = failGrace
 	return err
 }
 
@@ -131,8 +114,6 @@ func (o Options) validate() error {
 }
 
 func (s *server) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("not ready within "+startTimeout.String()))
-	defer cancel()
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
@@ -181,31 +162,8 @@ func (s *server) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// Where this machine's own components reach the API server.
-	reach := s.plane.Bind
-	if reach.IsUnspecified() {
-		reach = net.IPv4(127, 0, 0, 1)
-	}
-	url := "https://" + net.JoinHostPort(reach.String(), strconv.Itoa(ports.HTTPS))
-	_, services, err := net.ParseCIDR(controlplane.ServiceCIDR)
-	if err != nil {
-		return err
-	}
-	var signer *identity.Signer
-	s.plane.Files, signer, err = identity.Server{DataDir: string(s.dir), NodeName: s.plane.NodeName, Address: s.plane.Advertise.String(),
-		Names: []string{controlplane.ServiceAddress(services)}, URL: url}.Issue()
-	if err != nil {
-		return err
-	}
-	if err := s.plane.AwaitPorts(ctx); err != nil || !s.opts.RunNode {
-		return err
-	}
-	answer, err := signer.Sign(identity.Request{Name: s.plane.NodeName, Address: s.plane.Advertise.String()})
-	if err != nil {
-		return err
-	}
-	files, err := answer.Take(string(s.dir), url)
-	if err != nil {
+	_, files, err := s.plane.Prepare(ctx, string(s.dir), s.plane.Advertise)
+	if err != nil || !s.opts.RunNode {
 		return err
 	}
 	s.node, err = node.New(ctx, node.Config{
