@@ -353,11 +353,12 @@ func Regions() []godo.Region {
 }
 
 func findRegion(slug string) (godo.Region, bool) {
-	at := slices.IndexFunc(Regions(), func(region godo.Region) bool { return region.Slug == slug })
-	if at < 0 {
-		return godo.Region{}, false
+	for _, region := range Regions() {
+		if region.Slug == slug {
+			return region, true
+		}
 	}
-	return Regions()[at], true
+	return godo.Region{}, false
 }
 
 func findSize(slug string) (godo.Size, bool) {

@@ -180,23 +180,17 @@ func (b *Backend) AwaitEnd(ctx context.Context, name string) string {
 	}, "its console: "+strings.Join(lines, "; "))
 }
 
-// entries returns the servers that have a directory, and what else lies beside them.
-func (b *Backend) entries() (names, strangers []string, err error) {
+// names returns the servers that have a directory.
+func (b *Backend) names() ([]string, error) {
 	entries, err := os.ReadDir(b.opts.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("listing servers: %w", err)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("listing servers: %w", err)
-	}
+	var names []string
 	for _, entry := range entries {
-		if entry.IsDir() && serverName.MatchString(entry.Name()) {
-			names = append(names, entry.Name())
-			continue
-		}
-		strangers = append(strangers, entry.Name())
+		names = append(names, entry.Name())
 	}
-	return names, strangers, nil
+	return names, nil
 }
 
 func (b *Backend) dir(name string) serverDir { return serverDir(filepath.Join(b.opts.Dir, name)) }
@@ -232,16 +226,13 @@ func cable(server string) string { return "vb-" + server }
 // DestroyAll removes every server that has a directory. What could not be
 // removed keeps its directory, for the next try to find it.
 func (b *Backend) DestroyAll(ctx context.Context) error {
-	names, strangers, err := b.entries()
+	names, err := b.names()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, name := range names {
 		errs = append(errs, b.Destroy(ctx, name))
-	}
-	for _, name := range strangers {
-		errs = append(errs, fmt.Errorf("removing servers: %s is none", filepath.Join(b.opts.Dir, name)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -254,7 +245,7 @@ func (b *Backend) DestroyAll(ctx context.Context) error {
 
 // Leftovers describes what this machine still has of the servers.
 func (b *Backend) Leftovers() []string {
-	names, strangers, err := b.entries()
+	names, err := b.names()
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -275,9 +266,6 @@ func (b *Backend) Leftovers() []string {
 		for _, pid := range groups.processes() {
 			left = append(left, fmt.Sprintf("process %d of %s", pid, name))
 		}
-	}
-	for _, name := range strangers {
-		left = append(left, "stranger "+filepath.Join(b.opts.Dir, name))
 	}
 	return left
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
@@ -195,21 +196,17 @@ func replaceFile(path, content string) error {
 	return nil
 }
 
-// lockFile waits for the lock on a file, and tells once when it has to.
-func lockFile(ctx context.Context, path string, waiting func()) (func(), error) {
+// lockFile waits for the lock on a file.
+func lockFile(ctx context.Context, path string) (func(), error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening lock: %w", err)
 	}
-	for told := false; syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; told = true {
-		if !told {
-			waiting()
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting for %s: %w", path, ctx.Err()), file.Close())
-		case <-time.After(lockEvery):
-		}
+	err = wait.PollUntilContextCancel(ctx, lockEvery, true, func(context.Context) (bool, error) {
+		return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil, nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("waiting for %s: %w", path, err), file.Close())
 	}
 	return func() { _ = file.Close() }, nil
 }

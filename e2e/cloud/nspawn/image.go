@@ -59,9 +59,7 @@ func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
 	if err := makeDir(dir); err != nil {
 		return "", err
 	}
-	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"), func() {
-		say("waiting for another process that makes it")
-	})
+	unlock, err := lockFile(ctx, filepath.Join(dir, "lock")) // which another process has that makes it
 	if err != nil {
 		return "", err
 	}
