@@ -68,7 +68,7 @@ func (s *session) scan(ctx context.Context) error {
 }
 
 // lister needs no driver process: the flags of built-in drivers are known, and of others those that their finders need.
-func (s *session) lister() (finder.Lister, error) {
+func (s *session) lister() (*finder.ByTag, error) {
 	name := s.request.Driver.Name
 	flags, known := driver.Builtin(name)
 	if !known {
@@ -99,7 +99,7 @@ func (s *session) serverOf(server finder.Server) state.Server {
 
 // removeScanned removes a server that was just listed with the tag that it is to have. One that was not is gone, or another's;
 // of several nobody knows which was meant.
-func (s *session) removeScanned(ctx context.Context, lister finder.Lister, found []finder.Server, target jobrunner.ScanTarget) error {
+func (s *session) removeScanned(ctx context.Context, lister *finder.ByTag, found []finder.Server, target jobrunner.ScanTarget) error {
 	meant := slices.DeleteFunc(slices.Clone(found), func(server finder.Server) bool {
 		return server.ID != target.ID && server.Tags[jobrunner.TagMachineUID] != target.MachineUID
 	})

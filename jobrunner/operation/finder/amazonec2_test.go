@@ -144,10 +144,10 @@ func filtersOf(form url.Values) map[string][]string {
 
 func (i ec2Instance) matches(filters map[string][]string) bool {
 	for name, values := range filters {
-		key, byTag := strings.CutPrefix(name, "tag:")
+		key, ByTag := strings.CutPrefix(name, "tag:")
 		_, has := i.tags[values[0]]
 		switch {
-		case byTag && !slices.Contains(values, i.tags[key]), name == "tag-key" && !has, name == "instance-state-name" && !slices.Contains(values, i.state):
+		case ByTag && !slices.Contains(values, i.tags[key]), name == "tag-key" && !has, name == "instance-state-name" && !slices.Contains(values, i.state):
 			return false
 		}
 	}
@@ -268,7 +268,7 @@ func TestAmazonEC2_Find(t *testing.T) {
 
 func TestAmazonEC2_List(t *testing.T) {
 	account := newEC2(t)
-	found, err := byTag{cloud: account.amazon(nil)}.List(t.Context())
+	found, err := ByTag{cloud: account.amazon(nil)}.List(t.Context())
 	require.NoError(t, err)
 	slices.SortFunc(found, func(a, b Server) int { return strings.Compare(a.ID, b.ID) })
 	require.Equal(t, []string{"i-1", "i-2", "i-6"}, ids(found), "those of all regions that name a machine")
@@ -279,7 +279,7 @@ func TestAmazonEC2_List(t *testing.T) {
 	require.Equal(t, 1, account.did("DescribeRegions"))
 
 	mine := newEC2(t)
-	found, err = byTag{cloud: mine.amazon(map[string]any{"amazonec2-endpoint": "http://other.example"})}.List(t.Context())
+	found, err = ByTag{cloud: mine.amazon(map[string]any{"amazonec2-endpoint": "http://other.example"})}.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"i-1", "i-2"}, ids(found))
 	require.Zero(t, mine.did("DescribeRegions"), "a cloud of another maker has the region of its address")
@@ -320,7 +320,7 @@ func TestAmazonEC2_isWholeOrFails(t *testing.T) {
 			if c.class != "" {
 				requireClass(t, amazonName, c.class, err)
 			}
-			found2, err := byTag{cloud: account.amazon(nil)}.List(t.Context())
+			found2, err := ByTag{cloud: account.amazon(nil)}.List(t.Context())
 			require.ErrorContains(t, err, "eu-west-1", "the region that did not answer is named")
 			require.Empty(t, found2, "a region that does not answer spoils the list")
 		})
@@ -330,10 +330,10 @@ func TestAmazonEC2_isWholeOrFails(t *testing.T) {
 func TestAmazonEC2_List_fails(t *testing.T) {
 	account := newEC2(t)
 	account.noRegions = true
-	_, err := byTag{cloud: account.amazon(nil)}.List(t.Context())
+	_, err := ByTag{cloud: account.amazon(nil)}.List(t.Context())
 	require.ErrorContains(t, err, "there are none")
 	account.refuse["DescribeRegions eu-west-1"] = refusal{403, fmt.Sprintf(ec2Errors, "UnauthorizedOperation", "You are not authorized to perform this operation.")}
-	_, err = byTag{cloud: account.amazon(nil)}.List(t.Context())
+	_, err = ByTag{cloud: account.amazon(nil)}.List(t.Context())
 	requireClass(t, amazonName, rkev1.ClassUnauthorized, err)
 	endless := newEC2(t)
 	endless.endless = true
@@ -356,10 +356,10 @@ func TestAmazonEC2_Remove(t *testing.T) {
 	for _, id := range []string{"i-2", "i-3"} {
 		require.ErrorIs(t, finder.Remove(t.Context(), listed(id, "m-uid")), errNotOurs)
 	}
-	found, err := byTag{cloud: cloud}.List(t.Context())
+	found, err := ByTag{cloud: cloud}.List(t.Context())
 	require.NoError(t, err)
 	for _, server := range found {
-		require.NoError(t, byTag{cloud: cloud}.Remove(t.Context(), server))
+		require.NoError(t, ByTag{cloud: cloud}.Remove(t.Context(), server))
 	}
 	require.Equal(t, "shutting-down", account.regions["us-east-1"][0].state, "each in its region")
 	require.Equal(t, "running", account.regions["us-east-1"][1].state)

@@ -242,7 +242,7 @@ func TestAzure_Find_unfinished(t *testing.T) {
 
 func TestAzure_List(t *testing.T) {
 	subscription := newARM(t)
-	found, err := byTag{cloud: subscription.azure()}.List(t.Context())
+	found, err := ByTag{cloud: subscription.azure()}.List(t.Context())
 	require.NoError(t, err)
 	names := map[string]time.Time{}
 	for _, server := range found {
@@ -253,7 +253,7 @@ func TestAzure_List(t *testing.T) {
 	}, names, "of all groups; whose age Resource Manager does not know yet has none")
 	require.Equal(t, "azure:///subscriptions/"+azureSubscription+"/", subscription.azure().within(t.Context()))
 	subscription.machines = subscription.machines[4:]
-	found, err = byTag{cloud: subscription.azure()}.List(t.Context())
+	found, err = ByTag{cloud: subscription.azure()}.List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -285,7 +285,7 @@ func TestAzure_isWholeOrFails(t *testing.T) {
 			if c.class != "" {
 				requireClass(t, azureName, c.class, err)
 			}
-			_, err = byTag{cloud: subscription.azure()}.List(t.Context())
+			_, err = ByTag{cloud: subscription.azure()}.List(t.Context())
 			require.Error(t, err)
 		})
 	}
@@ -294,7 +294,7 @@ func TestAzure_isWholeOrFails(t *testing.T) {
 func TestAzure_login_fails(t *testing.T) {
 	subscription := newARM(t)
 	subscription.refuse["POST /"+azureTenant] = refusal{401, `{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided."}`}
-	_, err := byTag{cloud: subscription.azure()}.List(t.Context())
+	_, err := ByTag{cloud: subscription.azure()}.List(t.Context())
 	requireClass(t, azureName, rkev1.ClassUnauthorized, err)
 	require.NotContains(t, err.Error(), azureSecret)
 	for flag, value := range map[string]string{"azure-environment": "AzureMoonCloud", "azure-client-secret": ""} {
@@ -312,11 +312,11 @@ func TestAzure_login_fails(t *testing.T) {
 func TestAzure_List_fails(t *testing.T) {
 	subscription := newARM(t)
 	subscription.refuse["GET /subscriptions/"+azureSubscription+"/resources"] = armError(403, "AuthorizationFailed", "x")
-	found, err := byTag{cloud: subscription.azure()}.List(t.Context())
+	found, err := ByTag{cloud: subscription.azure()}.List(t.Context())
 	require.ErrorContains(t, err, "asking when virtual machines were made")
 	require.Empty(t, found)
 	subscription.refuse["GET /subscriptions/"+azureSubscription+"/resources"] = refusal{200, "{}"}
-	_, err = byTag{cloud: subscription.azure()}.List(t.Context())
+	_, err = ByTag{cloud: subscription.azure()}.List(t.Context())
 	require.ErrorIs(t, err, errNoAzureList)
 	endless := newARM(t)
 	endless.endless = true
@@ -355,5 +355,5 @@ func TestAzure_Remove_fails(t *testing.T) {
 	subscription.refuse["GET /"] = refusal{404, "<html>not found</html>"}
 	require.Error(t, finder.Remove(t.Context(), ours), "a page that knows of no machines")
 	broken := &azureCompute{connect: func(context.Context) (azureAPI, error) { return azureAPI{}, errNoAzureList }, subscription: azureSubscription}
-	require.ErrorIs(t, byTag{cloud: broken}.Remove(t.Context(), ours), errNoAzureList)
+	require.ErrorIs(t, ByTag{cloud: broken}.Remove(t.Context(), ours), errNoAzureList)
 }

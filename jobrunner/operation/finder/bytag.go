@@ -47,21 +47,20 @@ var (
 	errTooMany = errors.New("looking for servers by tag: there are too many to list them all")
 )
 
-// byTag finds servers by the tag of one machine's UID, and lists all of an account that carry our tags.
-type byTag struct {
+// ByTag finds servers by the tag of one machine's UID, and lists all of an account that carry our tags. Errors are the cloud's own.
+type ByTag struct {
 	cloud  cloud
 	driver string
 	pause  func(context.Context, time.Duration) error
 }
 
 var (
-	_ Finder = byTag{}
-	_ Lister = byTag{}
-	_ Owner  = byTag{}
+	_ Finder = ByTag{}
+	_ Owner  = ByTag{}
 )
 
 // Find implements Finder.
-func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
+func (b ByTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 	uid := clouds.Of(b.driver).Tags.Value(machine.Tags[jobrunner.TagMachineUID])
 	if uid == "" {
 		return nil, errNoTag
@@ -95,7 +94,7 @@ func (b byTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 }
 
 // Namesakes implements Finder.
-func (b byTag) Namesakes(ctx context.Context, machine Machine) ([]Server, error) {
+func (b ByTag) Namesakes(ctx context.Context, machine Machine) ([]Server, error) {
 	of := func(tag string) string { return clouds.Of(b.driver).Tags.Value(machine.Tags[tag]) }
 	if of(jobrunner.TagMachine) == "" || of(jobrunner.TagManagement) == "" {
 		return nil, nil
@@ -107,7 +106,7 @@ func (b byTag) Namesakes(ctx context.Context, machine Machine) ([]Server, error)
 }
 
 // ask believes no cloud that its filter was applied.
-func (b byTag) ask(ctx context.Context, tag, value string) ([]Server, error) {
+func (b ByTag) ask(ctx context.Context, tag, value string) ([]Server, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
 	listed, err := b.cloud.list(bounded, tag, value)
@@ -121,8 +120,9 @@ func (b byTag) ask(ctx context.Context, tag, value string) ([]Server, error) {
 	return slices.DeleteFunc(listed, func(server Server) bool { return server.Tags[tag] != value }), nil
 }
 
-// List implements Lister.
-func (b byTag) List(ctx context.Context) ([]Server, error) {
+// List returns all servers that have a tag with a machine's UID. A list that is not whole is an error: who counts on it would take
+// the rest for gone.
+func (b ByTag) List(ctx context.Context) ([]Server, error) {
 	found, err := b.cloud.list(ctx, jobrunner.TagMachineUID, "")
 	if err != nil {
 		return nil, fmt.Errorf("looking for servers by tag: %w", err)
@@ -130,11 +130,12 @@ func (b byTag) List(ctx context.Context) ([]Server, error) {
 	return found, nil
 }
 
-// Within implements Lister.
-func (b byTag) Within(ctx context.Context) string { return b.cloud.within(ctx) }
+// Within is what the providerIDs of all servers that List can see begin with, for an account may have more places than a credential
+// names; empty when it sees all of the driver's.
+func (b ByTag) Within(ctx context.Context) string { return b.cloud.within(ctx) }
 
-// Remove implements Finder and Lister. The tag is read again, for it can be changed.
-func (b byTag) Remove(ctx context.Context, server Server) error {
+// Remove implements Finder, also for what List returned. The tag is read again, for it can be changed.
+func (b ByTag) Remove(ctx context.Context, server Server) error {
 	now, err := server, errNoTag
 	if server.uid() != "" && server.ID != "" {
 		now, err = b.cloud.get(ctx, server)
@@ -154,12 +155,12 @@ func (b byTag) Remove(ctx context.Context, server Server) error {
 }
 
 // Sweep implements Finder.
-func (b byTag) Sweep(ctx context.Context, machine Machine) error {
+func (b ByTag) Sweep(ctx context.Context, machine Machine) error {
 	return b.cloud.sweep(ctx, machine)
 }
 
 // Get implements Owner.
-func (b byTag) Get(ctx context.Context, record map[string]any, uid string) (Server, error) {
+func (b ByTag) Get(ctx context.Context, record map[string]any, uid string) (Server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
 	server, err := b.cloud.get(ctx, Server{Record: record})

@@ -45,7 +45,7 @@ func pairsOf(driver, uid string) map[string]string {
 func impatient(t *testing.T, driver string, from cloud) (found Finder, waits *[]time.Duration) {
 	t.Helper()
 	waits = &[]time.Duration{}
-	return byTag{cloud: from, driver: driver, pause: func(_ context.Context, wait time.Duration) error {
+	return ByTag{cloud: from, driver: driver, pause: func(_ context.Context, wait time.Duration) error {
 		*waits = append(*waits, wait)
 		return nil
 	}}, waits
@@ -228,9 +228,9 @@ func TestByTag_Find_waitsForALostAnswer(t *testing.T) {
 
 	gone, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the pod ends"))
-	_, err = byTag{cloud: &script{}, driver: amazonName, pause: Pause}.Find(gone, lost("m"))
+	_, err = ByTag{cloud: &script{}, driver: amazonName, pause: Pause}.Find(gone, lost("m"))
 	require.EqualError(t, err, "the pod ends")
-	_, err = byTag{cloud: &script{err: errors.New("RequestCanceled")}, driver: amazonName, pause: Pause}.Find(gone, lost("m"))
+	_, err = ByTag{cloud: &script{err: errors.New("RequestCanceled")}, driver: amazonName, pause: Pause}.Find(gone, lost("m"))
 	require.EqualError(t, err, "the pod ends", "it is no failure of the cloud's")
 	require.NoError(t, Pause(t.Context(), 0))
 }
@@ -251,13 +251,13 @@ func TestByTag_Remove(t *testing.T) {
 
 func TestByTag_List(t *testing.T) {
 	s := &script{answers: [][]Server{{one("1", "m"), one("2", "n")}}}
-	found, err := byTag{cloud: s}.List(t.Context())
+	found, err := ByTag{cloud: s}.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"1", "2"}, ids(found))
 	require.Equal(t, []string{""}, s.asked)
-	require.Equal(t, "here", byTag{cloud: s}.Within(t.Context()))
+	require.Equal(t, "here", ByTag{cloud: s}.Within(t.Context()))
 	s.err = errTooMany
-	found, err = byTag{cloud: s}.List(t.Context())
+	found, err = ByTag{cloud: s}.List(t.Context())
 	require.ErrorIs(t, err, errTooMany)
 	require.Empty(t, found, "half a list is none")
 }

@@ -45,7 +45,7 @@ type account struct {
 // finder is what For returns, but that it does not wait.
 func (a *account) finder(t *testing.T) Finder {
 	t.Helper()
-	return byTag{cloud: a.cloud(t), driver: digitalOceanName, pause: func(context.Context, time.Duration) error { return nil }}
+	return ByTag{cloud: a.cloud(t), driver: digitalOceanName, pause: func(context.Context, time.Duration) error { return nil }}
 }
 
 func (a *account) cloud(t *testing.T) *digitalOcean {

@@ -105,18 +105,6 @@ type Finder interface {
 	Sweep(ctx context.Context, machine Machine) error
 }
 
-// Lister lists the servers of an account that carry our tags. Errors are the cloud's own.
-type Lister interface {
-	// List returns all servers that have a tag with a machine's UID. A list that is not whole is an error: who counts on it
-	// would take the rest for gone.
-	List(ctx context.Context) ([]Server, error)
-	// Within is what the providerIDs of all servers that List can see begin with, for an account may have more places than a
-	// credential names; empty when it sees all of the driver's.
-	Within(ctx context.Context) string
-	// Remove removes a server that List returned; a server already gone is no error.
-	Remove(ctx context.Context, server Server) error
-}
-
 // Owner reads whose the server is that a driver's record names.
 type Owner interface {
 	// Get returns that server. Without tags it has none of ours (it was taken over, or made before there were tags); without
@@ -139,19 +127,16 @@ func For(driver string, values map[string]any) Finder {
 			connect: func(ctx context.Context) (*gophercloud.ServiceClient, error) { return connectOpenStack(ctx, options) },
 		}
 	}
-	if found := cloudFor(driver, values); found != nil {
-		return byTag{found, driver, Pause}
+	if lister := ListerFor(driver, values); lister != nil {
+		return lister
 	}
 	return nil
 }
 
 // ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
-func ListerFor(driver string, values map[string]any) Lister {
-	if driver == vSphereName {
-		return newVSphere(values)
-	}
+func ListerFor(driver string, values map[string]any) *ByTag {
 	if found := cloudFor(driver, values); found != nil {
-		return byTag{found, driver, Pause}
+		return &ByTag{found, driver, Pause}
 	}
 	return nil
 }
@@ -159,16 +144,17 @@ func ListerFor(driver string, values map[string]any) Lister {
 // OwnerFor returns the Owner of a driver, configured with the values of the driver's flags; nil where servers have no tag of
 // ours that could be read.
 func OwnerFor(driver string, values map[string]any) Owner {
-	for _, flag := range clouds.Of(driver).Finder.Needs {
-		if _, known := values[flag]; !known {
+	needs := clouds.Of(driver).Finder.Needs
+	if driver == vSphereName {
+		needs = []string{"vmwarevsphere-vcenter"}
+	}
+	for _, flag := range needs {
+		if value, known := values[flag]; !known || driver == vSphereName && value == "" {
 			return nil // an external driver may go by the name of a built-in one
 		}
 	}
-	if driver == vSphereName && flags(values).text("vmwarevsphere-vcenter") != "" {
-		return newVSphere(values)
-	}
-	if found := cloudFor(driver, values); found != nil {
-		return byTag{found, driver, Pause}
+	if lister := ListerFor(driver, values); lister != nil {
+		return lister
 	}
 	return nil
 }
@@ -189,6 +175,8 @@ func cloudFor(driver string, options flags) cloud {
 		return newAzure(options)
 	case googleName:
 		return newGoogle(options)
+	case vSphereName:
+		return newVSphere(options)
 	case hetznerName:
 		return accountCloud{accountAPI: newHetzner(token), driver: driver}
 	case linodeName:

@@ -280,7 +280,7 @@ func TestGoogle_Find_unfinished(t *testing.T) {
 
 func TestGoogle_List(t *testing.T) {
 	project := newGCE(t)
-	found, err := byTag{cloud: project.google(map[string]any{"google-project": ""})}.List(t.Context())
+	found, err := ByTag{cloud: project.google(map[string]any{"google-project": ""})}.List(t.Context())
 	require.NoError(t, err, "the project is the credential's")
 	require.Equal(t, []string{"us-central1-a/pool-1", "us-central1-a/pool-2", "us-east1-b/pool-4"}, ids(found), "of all zones")
 	require.Equal(t, machineTags("m-uid"), found[0].Tags)
@@ -289,7 +289,7 @@ func TestGoogle_List(t *testing.T) {
 	require.Equal(t, "gce://p1/", project.google(map[string]any{"google-project": ""}).within(t.Context()))
 
 	project.instances[0]["creationTimestamp"] = "yesterday"
-	found, err = byTag{cloud: project.google(nil)}.List(t.Context())
+	found, err = ByTag{cloud: project.google(nil)}.List(t.Context())
 	require.NoError(t, err)
 	require.True(t, found[0].Created.IsZero(), "an age that is not known is none")
 }
@@ -325,7 +325,7 @@ func TestGoogle_isWholeOrFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			project := newGCE(t)
 			c.set(project)
-			found, err := byTag{cloud: project.google(nil)}.List(t.Context())
+			found, err := ByTag{cloud: project.google(nil)}.List(t.Context())
 			require.Error(t, err)
 			require.Empty(t, found)
 			if c.class != "" {

@@ -14,9 +14,9 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-func (a *account) lister(t *testing.T) Lister {
+func (a *account) lister(t *testing.T) *ByTag {
 	t.Helper()
-	return byTag{cloud: a.cloud(t)}
+	return &ByTag{cloud: a.cloud(t)}
 }
 
 // taggedJSON is a droplet as the API shows it.

@@ -26,25 +26,25 @@ func TestOwner(t *testing.T) {
 			others, untagged := droplet(7), droplet(8)
 			others["tags"], untagged["tags"] = []string{jobrunner.TagMachineUID + ":other"}, []string{"mine"}
 			a := &account{droplets: []map[string]any{others, untagged}}
-			return named{byTag{cloud: a.cloud(t), driver: digitalOceanName}, map[string]any{"DropletID": json.Number("7")}, map[string]any{"DropletID": json.Number("8")},
+			return named{ByTag{cloud: a.cloud(t), driver: digitalOceanName}, map[string]any{"DropletID": json.Number("7")}, map[string]any{"DropletID": json.Number("8")},
 				map[string]any{"DropletID": json.Number("9")}, func() { a.status = http.StatusServiceUnavailable }}
 		},
 		amazonName: func(t *testing.T) named {
 			a := newEC2(t)
-			return named{byTag{cloud: a.amazon(nil), driver: amazonName}, map[string]any{"InstanceId": "i-6", "Region": "us-east-1"}, map[string]any{"InstanceId": "i-3"},
+			return named{ByTag{cloud: a.amazon(nil), driver: amazonName}, map[string]any{"InstanceId": "i-6", "Region": "us-east-1"}, map[string]any{"InstanceId": "i-3"},
 				map[string]any{"InstanceId": "i-4"}, func() {
 					a.refuse["DescribeInstances us-east-1"] = refusal{http.StatusServiceUnavailable, "<html>"}
 				}}
 		},
 		azureName: func(t *testing.T) named {
 			s := newARM(t)
-			return named{byTag{cloud: s.azure(), driver: azureName}, map[string]any{"ResourceGroup": "rg1", "MachineName": "pool-2"},
+			return named{ByTag{cloud: s.azure(), driver: azureName}, map[string]any{"ResourceGroup": "rg1", "MachineName": "pool-2"},
 				map[string]any{"ResourceGroup": "rg1", "MachineName": "pool-3"}, map[string]any{"ResourceGroup": "rg1", "MachineName": "none"},
 				func() { s.refuse["GET /subscriptions"] = armError(403, "AuthorizationFailed", "no") }}
 		},
 		googleName: func(t *testing.T) named {
 			g := newGCE(t)
-			return named{byTag{cloud: g.google(nil), driver: googleName}, map[string]any{"Zone": gceZone, "MachineName": "pool-2"},
+			return named{ByTag{cloud: g.google(nil), driver: googleName}, map[string]any{"Zone": gceZone, "MachineName": "pool-2"},
 				map[string]any{"Zone": gceZone, "MachineName": "pool-3"}, map[string]any{"Zone": gceZone, "MachineName": "none"},
 				func() { g.refuse["GET /projects"] = gceError(403, "forbidden", "no") }}
 		},
@@ -82,7 +82,7 @@ func TestOwner(t *testing.T) {
 			if text, ok := id.(string); ok && p.driver != vultrName {
 				id = json.Number(text)
 			}
-			return byTag{cloud: a.serve(t, p), driver: p.driver}.Get(t.Context(), map[string]any{clouds.Of(p.driver).ID: id}, "m-uid")
+			return ByTag{cloud: a.serve(t, p), driver: p.driver}.Get(t.Context(), map[string]any{clouds.Of(p.driver).ID: id}, "m-uid")
 		}
 		for id, uid := range map[any]string{"11": uidA, "12": uidB, "13": "", "99": "", "0": "", nil: ""} {
 			server, err := get(thirdPartyAccount(p), id)

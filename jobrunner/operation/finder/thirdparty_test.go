@@ -285,12 +285,12 @@ func TestThirdParties_Find(t *testing.T) {
 
 func TestThirdParties_List(t *testing.T) {
 	forThirdParties(t, func(t *testing.T, p thirdParty) {
-		found, err := byTag{cloud: thirdPartyAccount(p).serve(t, p)}.List(t.Context())
+		found, err := ByTag{cloud: thirdPartyAccount(p).serve(t, p)}.List(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"11", "12"}, ids(found))
 		require.Equal(t, machineTags(uidA), found[0].Tags)
 		require.Equal(t, time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC), found[0].Created.UTC())
-		require.Empty(t, byTag{cloud: p.open("")}.Within(t.Context()))
+		require.Empty(t, ByTag{cloud: p.open("")}.Within(t.Context()))
 	})
 }
 
@@ -313,7 +313,7 @@ func TestThirdParties_areWholeOrFail(t *testing.T) {
 			"a proxy's 404":         {&fakeAPI{page: true, status: http.StatusNotFound}, errNoJSON.Error()},
 		} {
 			t.Run(name, func(t *testing.T) {
-				found, err := byTag{cloud: c.account.serve(t, p)}.List(t.Context())
+				found, err := ByTag{cloud: c.account.serve(t, p)}.List(t.Context())
 				require.ErrorContains(t, err, c.want)
 				require.Empty(t, found)
 				finder, _ := impatient(t, p.driver, c.account.serve(t, p))
@@ -327,7 +327,7 @@ func TestThirdParties_areWholeOrFail(t *testing.T) {
 			requireClass(t, p.driver, class, err)
 			require.ErrorContains(t, err, "the words of the cloud")
 		}
-		_, err := byTag{cloud: (&fakeAPI{status: http.StatusNotFound}).serve(t, p)}.List(t.Context())
+		_, err := ByTag{cloud: (&fakeAPI{status: http.StatusNotFound}).serve(t, p)}.List(t.Context())
 		require.Error(t, err, "a list that is not there tells of no servers")
 	})
 }
@@ -349,10 +349,10 @@ func TestThirdParties_Remove(t *testing.T) {
 		for status, fails := range map[int]bool{404: false, 403: true, 503: true} {
 			a := thirdPartyAccount(p)
 			a.deleteStatus = status
-			err := byTag{cloud: a.serve(t, p)}.Remove(t.Context(), listed("11", uidA))
+			err := ByTag{cloud: a.serve(t, p)}.Remove(t.Context(), listed("11", uidA))
 			require.Equal(t, fails, err != nil, "%d: %v", status, err)
 		}
-		require.Error(t, byTag{cloud: (&fakeAPI{status: 503}).serve(t, p)}.Remove(t.Context(), listed("11", uidA)))
+		require.Error(t, ByTag{cloud: (&fakeAPI{status: 503}).serve(t, p)}.Remove(t.Context(), listed("11", uidA)))
 	})
 }
 

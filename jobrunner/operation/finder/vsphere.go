@@ -1,6 +1,7 @@
 package finder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,25 +18,22 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-
-	"github.com/drover-project/drover/jobrunner"
 )
 
 const vSphereName = "vmwarevsphere"
 
-// vSphere lists virtual machines by the configuration parameters that the driver's flag sets. A guest cannot change them:
-// their keys do not begin with guestinfo.
+// vSphere goes by the configuration parameters that the driver's flag sets. A guest cannot change them: their keys do not begin with
+// guestinfo. An ID does not tell the datacenter.
 type vSphere struct {
+	wholeAccount
+	nothingBeside
 	host               string
 	port               int
 	datacenter         string
 	username, password string
 }
 
-var (
-	_ Lister = (*vSphere)(nil)
-	_ Owner  = (*vSphere)(nil)
-)
+var _ cloud = (*vSphere)(nil)
 
 func newVSphere(options flags) *vSphere {
 	return &vSphere{
@@ -45,33 +43,41 @@ func newVSphere(options flags) *vSphere {
 	}
 }
 
-// Get implements Owner.
-func (v *vSphere) Get(ctx context.Context, record map[string]any, _ string) (found Server, err error) {
-	id := recordText(record, "MachineId")
+// get implements cloud.
+func (v *vSphere) get(ctx context.Context, server Server) (found Server, err error) {
+	id := cmp.Or(server.ID, recordText(server.Record, "MachineId"))
 	if id == "" {
 		return Server{}, nil
 	}
-	err = v.session(ctx, func(client *govmomi.Client) error {
-		ref, err := object.NewSearchIndex(client.Client).FindByUuid(ctx, nil, id, true, nil)
-		if err != nil || ref == nil {
-			return err
-		}
-		var vm mo.VirtualMachine
-		err = property.DefaultCollector(client.Client).RetrieveOne(ctx, ref.Reference(), []string{"name", "config.template", "config.extraConfig"}, &vm)
-		if isGoneFault(faultOf(err)) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("looking at virtual machine %s: %w", id, err)
-		}
+	err = v.onMachine(ctx, id, func(_ *object.VirtualMachine, vm mo.VirtualMachine) error {
 		found = Server{ID: id, Name: vm.Name, Tags: pairTags(vSphereName, parameters(vm.Config))}
 		return nil
 	})
 	return found, err
 }
 
-// List implements Lister.
-func (v *vSphere) List(ctx context.Context) (found []Server, err error) {
+// onMachine does work on a virtual machine, unless that is gone.
+func (v *vSphere) onMachine(ctx context.Context, id string, work func(*object.VirtualMachine, mo.VirtualMachine) error) error {
+	return v.session(ctx, func(client *govmomi.Client) error {
+		ref, err := object.NewSearchIndex(client.Client).FindByUuid(ctx, nil, id, true, nil)
+		if err != nil || ref == nil {
+			return err
+		}
+		var vm mo.VirtualMachine
+		properties := []string{"name", "config.template", "config.extraConfig", "runtime.powerState"}
+		err = property.DefaultCollector(client.Client).RetrieveOne(ctx, ref.Reference(), properties, &vm)
+		if isGoneFault(faultOf(err)) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("looking at virtual machine %s: %w", id, err)
+		}
+		return work(object.NewVirtualMachine(client.Client, ref.Reference()), vm)
+	})
+}
+
+// list implements cloud.
+func (v *vSphere) list(ctx context.Context, _, _ string) (found []Server, err error) {
 	err = v.session(ctx, func(client *govmomi.Client) error {
 		machines, err := v.machines(ctx, client)
 		for i := range machines {
@@ -128,25 +134,9 @@ func parameters(config *types.VirtualMachineConfigInfo) map[string]string {
 	return pairs
 }
 
-// Within implements Lister: an ID does not tell the datacenter.
-func (v *vSphere) Within(context.Context) string { return "" }
-
-// Remove implements Lister. What has another machine's tag by now, or none, is left alone.
-func (v *vSphere) Remove(ctx context.Context, server Server) error {
-	return v.session(ctx, func(client *govmomi.Client) error {
-		ref, err := object.NewSearchIndex(client.Client).FindByUuid(ctx, nil, server.ID, true, nil)
-		if err != nil || ref == nil {
-			return err
-		}
-		var vm mo.VirtualMachine
-		err = property.DefaultCollector(client.Client).RetrieveOne(ctx, ref.Reference(), []string{"config.template", "config.extraConfig", "runtime.powerState"}, &vm)
-		if err != nil {
-			return fmt.Errorf("looking at virtual machine %s: %w", server.ID, err)
-		}
-		if tags := pairTags(vSphereName, parameters(vm.Config)); tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID] {
-			return fmt.Errorf("removing virtual machine %s: it does not carry the tag of its machine any more", server.ID)
-		}
-		machine := object.NewVirtualMachine(client.Client, ref.Reference())
+// destroy implements cloud.
+func (v *vSphere) destroy(ctx context.Context, server Server) error {
+	return v.onMachine(ctx, server.ID, func(machine *object.VirtualMachine, vm mo.VirtualMachine) error {
 		if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff {
 			off, err := machine.PowerOff(ctx)
 			if err == nil {
@@ -193,11 +183,7 @@ func (v *vSphere) session(ctx context.Context, work func(*govmomi.Client) error)
 	if v.host == "" {
 		return errors.New("looking for virtual machines: no vCenter is given")
 	}
-	port := v.port
-	if port == 0 {
-		port = 443
-	}
-	address := &url.URL{Scheme: "https", Host: net.JoinHostPort(v.host, strconv.Itoa(port)), Path: "/sdk"}
+	address := &url.URL{Scheme: "https", Host: net.JoinHostPort(v.host, strconv.Itoa(cmp.Or(v.port, 443))), Path: "/sdk"}
 	client, err := govmomi.NewClient(ctx, address, true)
 	if err != nil {
 		return fmt.Errorf("connecting to vCenter: %w", err)

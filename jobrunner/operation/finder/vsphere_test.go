@@ -88,7 +88,7 @@ func (i *inventory) tag(vm *object.VirtualMachine, tags map[string]string) {
 	require.NoError(i, changing.Wait(i.Context()))
 }
 
-func (i *inventory) lister() Lister { return ListerFor(vSphereName, i.values) }
+func (i *inventory) lister() *ByTag { return ListerFor(vSphereName, i.values) }
 
 func (i *inventory) there(name string) bool {
 	_, err := i.finder.VirtualMachine(context.WithoutCancel(i.Context()), name)
