@@ -42,19 +42,23 @@ func Labels() map[string]string {
 
 // CRDs returns our static CRDs.
 func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return definitions[apiextensionsv1.CustomResourceDefinition]()
+}
+
+// definitions are our static CRDs in a type of the caller's.
+func definitions[T any]() ([]*T, error) {
 	entries, err := files.ReadDir("drover/crds")
 	if err != nil {
 		return nil, fmt.Errorf("listing our CRDs: %w", err)
 	}
-	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(entries))
-	for _, entry := range entries {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := read("drover/crds/"+entry.Name(), crd); err != nil {
+	all := make([]*T, len(entries))
+	for i, entry := range entries {
+		all[i] = new(T)
+		if err := read("drover/crds/"+entry.Name(), all[i]); err != nil {
 			return nil, err
 		}
-		crds = append(crds, crd)
 	}
-	return crds, nil
+	return all, nil
 }
 
 // ManagerRole returns the manager's ClusterRole.

@@ -69,15 +69,11 @@ func Objects(s Settings) ([]client.Object, error) {
 	objs := []client.Object{&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
 		"name": s.Namespace, "labels": map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}}}}}
 	if s.WithCRDs {
-		entries, err := files.ReadDir("drover/crds")
+		crds, err := definitions[unstructured.Unstructured]()
 		if err != nil {
-			return nil, fmt.Errorf("listing our CRDs: %w", err)
+			return nil, err
 		}
-		for _, entry := range entries {
-			crd := &unstructured.Unstructured{}
-			if err := read("drover/crds/"+entry.Name(), crd); err != nil {
-				return nil, err
-			}
+		for _, crd := range crds {
 			objs = append(objs, crd)
 		}
 	}

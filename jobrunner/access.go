@@ -10,11 +10,10 @@ import (
 
 // ServiceAccount is what the pod runs as. Its token is mounted by the Job, where it is wanted.
 func ServiceAccount(t Task) *corev1.ServiceAccount {
-	no := false
 	return &corev1.ServiceAccount{
 		TypeMeta:                     metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
 		ObjectMeta:                   t.meta(t.accessName(), t.ownLabels()),
-		AutomountServiceAccountToken: &no,
+		AutomountServiceAccountToken: new(bool),
 	}
 }
 
