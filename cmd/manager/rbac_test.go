@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -192,7 +193,8 @@ func ownGrants(t *testing.T, objs []client.Object) []access.Grant {
 	t.Helper()
 	out := markedGrants(t)
 	for _, obj := range objs {
-		if role, is := obj.(*rbacv1.Role); is {
+		if role := (&rbacv1.Role{}); obj.GetObjectKind().GroupVersionKind().Kind == "Role" {
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.(*unstructured.Unstructured).Object, role))
 			out = append(out, access.Grants(role.Rules)...)
 		}
 	}
