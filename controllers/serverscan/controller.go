@@ -110,8 +110,6 @@ type scope struct {
 	*rkev1.ServerScan
 	conditions *step.Conditions
 	now        time.Time
-	// known is what the verdicts were made with.
-	known knowledge
 }
 
 // Conditions implements step.Scope.
@@ -214,18 +212,19 @@ func next(p phase, seen attempt.State, listed, reported bool) action {
 
 // scan starts the Job whose turn it is, or looks at how it ended.
 func (r *Reconciler) scan(ctx context.Context, s *scope) error {
-	seen, listed := attempt.Attempt{State: attempt.Unclaimed}, (*state.ScanReport)(nil)
-	if phase(s.Status.Attempt) != notBegun {
-		var err error
-		if seen, err = r.observe(ctx, s); err != nil {
-			return err
-		}
-		if first := seen.Evidence.State.Result; first.IsRead() && first.Value.Attempt == int32(looking) {
-			listed = first.Value.Scan
-		}
+	seen, err := r.observe(ctx, s)
+	if err != nil {
+		return err
+	}
+	var listed, report *state.ScanReport
+	if first := seen.Evidence.State.Result; first.IsRead() && first.Value.Attempt == int32(looking) {
+		listed = first.Value.Scan
 	}
 	verdict := seen.Verdict
-	switch next(phase(s.Status.Attempt), seen.State, listed != nil, verdict.Result != nil && verdict.Result.Scan != nil) {
+	if verdict.Result != nil {
+		report = verdict.Result.Scan
+	}
+	switch next(phase(s.Status.Attempt), seen.State, listed != nil, report != nil) {
 	case begin:
 		s.Status.Attempt = int32(looking)
 		if err := r.start(ctx, s, nil); err != nil {
@@ -235,7 +234,7 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 		return r.asking(s, "")
 	case makeRemoval:
 		// The API is read once more: what has a machine by now stays.
-		targets, err := r.judge(ctx, s, *listed)
+		_, targets, err := r.judge(ctx, s, *listed)
 		if err != nil || len(targets) == 0 {
 			return err
 		}
@@ -248,33 +247,33 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 	case refuseVersion:
 		return step.Stall(rkev1.ScanResultInvalidReason, errors.New("the Job succeeded without a report: the image's machine binary does not fit this manager"))
 	case conclude:
-		return r.conclude(ctx, s, *verdict.Result.Scan)
+		return r.conclude(ctx, s, *report)
 	case giveUp:
 	}
-	return r.failed(ctx, s, verdict)
+	return r.failed(ctx, s, verdict, report)
 }
 
 // failed ends a ServerScan whose Job has failed. What that Job has removed all the same is told.
-func (r *Reconciler) failed(ctx context.Context, s *scope, verdict jobrunner.Verdict) error {
+func (r *Reconciler) failed(ctx context.Context, s *scope, verdict jobrunner.Verdict, report *state.ScanReport) error {
+	if report != nil {
+		if _, _, err := r.judge(ctx, s, *report); err != nil {
+			return err
+		}
+	}
 	what := "the cloud could not be asked"
 	if phase(s.Status.Attempt) == removing {
 		what = "not all orphans were removed"
-	}
-	if result := verdict.Result; result != nil && result.Scan != nil {
-		if _, err := r.judge(ctx, s, *result.Scan); err != nil {
-			return err
-		}
 	}
 	return step.Stall(rkev1.ScanJobReason, fmt.Errorf("%s (%s, %s): %s", what, verdict.Class, verdict.Reason, verdict.Message))
 }
 
 // conclude writes the verdicts down, and that it is time to remove, if it is.
 func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanReport) error {
-	targets, err := r.judge(ctx, s, report)
+	known, targets, err := r.judge(ctx, s, report)
 	if err != nil {
 		return err
 	}
-	if err := r.tellMachines(ctx, s.ServerScan, s.known, report); err != nil {
+	if err := r.tellMachines(ctx, s.ServerScan, known, report); err != nil {
 		return err
 	}
 	if s.Spec.Remove && phase(s.Status.Attempt) == looking && len(targets) > 0 {
@@ -285,15 +284,14 @@ func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanRe
 }
 
 // judge reads the API after the cloud has answered, and puts the verdicts into the status.
-func (r *Reconciler) judge(ctx context.Context, s *scope, report state.ScanReport) ([]jobrunner.ScanTarget, error) {
+func (r *Reconciler) judge(ctx context.Context, s *scope, report state.ScanReport) (knowledge, []jobrunner.ScanTarget, error) {
 	known, err := r.know(ctx, s.ServerScan)
 	if err != nil {
-		return nil, fmt.Errorf("finding out which servers have machines: %w", err)
+		return known, nil, fmt.Errorf("finding out which servers have machines: %w", err)
 	}
-	s.known = known
-	got := known.judge(report, s.now, graceOf(s.ServerScan))
-	s.Status.Known, s.Status.Orphans, s.Status.Servers, s.Status.MachinesNotListed = got.known, got.orphans, got.servers, got.notListed
-	return got.targets, nil
+	found, targets := known.judge(report, s.now, graceOf(s.ServerScan))
+	s.Status.Known, s.Status.Orphans, s.Status.Servers, s.Status.MachinesNotListed = found.Known, found.Orphans, found.Servers, found.MachinesNotListed
+	return known, targets, nil
 }
 
 func graceOf(scan *rkev1.ServerScan) time.Duration {

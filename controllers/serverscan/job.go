@@ -117,6 +117,9 @@ func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (st
 
 // observe says how the Job of the present phase stands.
 func (r *Reconciler) observe(ctx context.Context, s *scope) (attempt.Attempt, error) {
+	if phase(s.Status.Attempt) == notBegun {
+		return attempt.Attempt{State: attempt.Unclaimed}, nil
+	}
 	task := r.task(s.ServerScan, state.Credential{}, nil)
 	result := &corev1.Secret{}
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Request.StateSecret}, result)

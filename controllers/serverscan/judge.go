@@ -46,18 +46,17 @@ type knowledge struct {
 	conditions map[string]metav1.Condition
 }
 
-// verdict judges one server of a report; known tells that it has a machine.
-func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace time.Duration) (verdict, message string, known bool) {
-	doubt := k.doubt(s, in)
-	switch {
-	case doubt == "" && k.has(s):
-		return "", "", true
+// verdict judges one server of a report; it is empty for one that has a machine.
+func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace time.Duration) (verdict, message string) {
+	switch doubt := k.doubt(s, in); {
 	case doubt != "":
-		return rkev1.VerdictUncertain, doubt, false
+		return rkev1.VerdictUncertain, doubt
+	case k.has(s):
+		return "", ""
 	case now.Sub(s.Created) < grace:
-		return rkev1.VerdictYoung, fmt.Sprintf("no machine knows it, but it is younger than %s", grace), false
+		return rkev1.VerdictYoung, fmt.Sprintf("no machine knows it, but it is younger than %s", grace)
 	}
-	return rkev1.VerdictOrphan, "no machine knows it", false
+	return rkev1.VerdictOrphan, "no machine knows it"
 }
 
 // has reports whether a machine knows a server.
@@ -146,52 +145,42 @@ func crowdOf(report state.ScanReport) crowd {
 	return in
 }
 
-// judgement is the verdict on all servers.
-type judgement struct {
-	known, orphans int32
-	servers        []rkev1.ScannedServerStatus
-	targets        []jobrunner.ScanTarget
-	notListed      []string
-}
-
-// judge sorts what the cloud listed; removed are the IDs of those that a Job has removed.
-func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Duration) judgement {
-	var out judgement
+// judge sorts what the cloud listed into what a status tells of it, and names what is to be removed. The report says what a Job has removed.
+func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Duration) (out rkev1.ServerScanStatus, targets []jobrunner.ScanTarget) {
 	in, listed := crowdOf(report), map[string]bool{}
 	for _, s := range report.Servers {
 		listed[s.ProviderID] = true
-		verdict, message, known := k.verdict(s, in, now, grace)
-		if known {
-			out.known++
-			continue
-		}
+		verdict, message := k.verdict(s, in, now, grace)
 		switch {
+		case verdict == "":
+			out.Known++
+			continue
 		case slices.Contains(report.Removed, s.ID):
 			verdict, message = rkev1.VerdictRemoved, "no machine knew it; it was removed"
 		case verdict == rkev1.VerdictOrphan:
-			out.orphans++
-			out.targets = append(out.targets, jobrunner.ScanTarget{ID: s.ID, MachineUID: s.MachineUID})
+			out.Orphans++
+			targets = append(targets, jobrunner.ScanTarget{ID: s.ID, MachineUID: s.MachineUID})
 		}
 		told := rkev1.ScannedServerStatus{ID: s.ID, Name: s.Name, MachineUID: s.MachineUID, Machine: s.Machine, Cluster: s.Cluster, Verdict: verdict, Message: message}
 		if !s.Created.IsZero() {
 			told.Created = &metav1.Time{Time: s.Created.UTC().Truncate(time.Second)}
 		}
-		out.servers = append(out.servers, told)
+		out.Servers = append(out.Servers, told)
 	}
 	for name, providerID := range k.here {
 		if !listed[providerID] && strings.HasPrefix(providerID, report.Within) {
-			out.notListed = append(out.notListed, name)
+			out.MachinesNotListed = append(out.MachinesNotListed, name)
 		}
 	}
-	slices.Sort(out.notListed)
-	out.notListed = out.notListed[:min(len(out.notListed), maxListed)]
+	slices.Sort(out.MachinesNotListed)
+	out.MachinesNotListed = out.MachinesNotListed[:min(len(out.MachinesNotListed), maxListed)]
 	// First what somebody has to do something about.
 	order := []string{rkev1.VerdictOrphan, rkev1.VerdictRemoved, rkev1.VerdictYoung, rkev1.VerdictUncertain}
-	slices.SortStableFunc(out.servers, func(a, b rkev1.ScannedServerStatus) int {
+	slices.SortStableFunc(out.Servers, func(a, b rkev1.ScannedServerStatus) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Verdict), slices.Index(order, b.Verdict)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
-	out.servers = out.servers[:min(len(out.servers), maxListed)]
-	return out
+	out.Servers = out.Servers[:min(len(out.Servers), maxListed)]
+	return out, targets
 }
 
 const pageSize = 500

@@ -80,8 +80,8 @@ func TestVerdict(t *testing.T) {
 			k := team()
 			k.providerIDs[""] = true
 			server := orphan(c.change)
-			verdict, message, known := k.verdict(server, crowdOf(state.ScanReport{Servers: []state.ScannedServer{server}}), noon, time.Hour)
-			require.Equal(t, c.known, known)
+			verdict, message := k.verdict(server, crowdOf(state.ScanReport{Servers: []state.ScannedServer{server}}), noon, time.Hour)
+			require.Equal(t, c.known, verdict == "")
 			require.Equal(t, c.verdict, verdict, message)
 			require.Contains(t, message, c.message)
 		})
@@ -106,9 +106,9 @@ func TestVerdict_clones(t *testing.T) {
 			k := team()
 			k.driver = c.driver
 			report := state.ScanReport{Servers: []state.ScannedServer{orphan(func(s *state.ScannedServer) { s.Machine, s.Name = c.machine, c.server })}}
-			got := k.judge(report, noon, time.Hour)
-			require.Equal(t, c.verdict, got.servers[0].Verdict, got.servers[0].Message)
-			require.Equal(t, c.verdict == rkev1.VerdictOrphan, len(got.targets) == 1)
+			got, targets := k.judge(report, noon, time.Hour)
+			require.Equal(t, c.verdict, got.Servers[0].Verdict, got.Servers[0].Message)
+			require.Equal(t, c.verdict == rkev1.VerdictOrphan, len(targets) == 1)
 		})
 	}
 }
@@ -125,12 +125,12 @@ func TestJudge_copies(t *testing.T) {
 		"one ID, and that a machine's": {func(s *server) { s.MachineUID = "new" }, "the same ID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := team().judge(state.ScanReport{Servers: []server{orphan(nil), orphan(c.change)}}, noon, time.Hour)
-			require.Empty(t, got.targets)
-			require.Zero(t, got.orphans)
-			require.Zero(t, got.known)
-			require.Len(t, got.servers, 2)
-			for _, s := range got.servers {
+			got, targets := team().judge(state.ScanReport{Servers: []server{orphan(nil), orphan(c.change)}}, noon, time.Hour)
+			require.Empty(t, targets)
+			require.Zero(t, got.Orphans)
+			require.Zero(t, got.Known)
+			require.Len(t, got.Servers, 2)
+			for _, s := range got.Servers {
 				require.Equal(t, rkev1.VerdictUncertain, s.Verdict)
 				require.Contains(t, s.Message, c.message)
 			}
@@ -144,9 +144,11 @@ func TestJudge_anotherPlace(t *testing.T) {
 	k.uids["m-uid"] = "gce://p2/z/a"
 	report := state.ScanReport{Within: "gce://p1/", Servers: []state.ScannedServer{
 		orphan(func(s *state.ScannedServer) { s.MachineUID, s.ProviderID = "m-uid", "gce://p1/z/a" })}}
-	require.EqualValues(t, 1, k.judge(report, noon, time.Hour).known)
+	got, _ := k.judge(report, noon, time.Hour)
+	require.EqualValues(t, 1, got.Known)
 	k.uids["m-uid"] = "gce://p1/z/b"
-	require.Equal(t, rkev1.VerdictUncertain, k.judge(report, noon, time.Hour).servers[0].Verdict)
+	got, _ = k.judge(report, noon, time.Hour)
+	require.Equal(t, rkev1.VerdictUncertain, got.Servers[0].Verdict)
 }
 
 func TestJudge(t *testing.T) {
@@ -159,26 +161,26 @@ func TestJudge(t *testing.T) {
 		orphan(func(s *server) { s.ID, s.ProviderID, s.MachineUID = "7", "digitalocean://7", "m-uid" }),
 		orphan(func(s *server) { s.ID, s.Name = "9", "z" }),
 	}, Removed: []string{"9"}}
-	got := team().judge(report, noon, time.Hour)
-	require.EqualValues(t, 1, got.known)
-	require.EqualValues(t, 2, got.orphans)
-	require.Equal(t, []jobrunner.ScanTarget{{ID: "2", MachineUID: "gone-2"}, {ID: "1", MachineUID: "gone-1"}}, got.targets)
-	require.Empty(t, got.notListed)
+	got, targets := team().judge(report, noon, time.Hour)
+	require.EqualValues(t, 1, got.Known)
+	require.EqualValues(t, 2, got.Orphans)
+	require.Equal(t, []jobrunner.ScanTarget{{ID: "2", MachineUID: "gone-2"}, {ID: "1", MachineUID: "gone-1"}}, targets)
+	require.Empty(t, got.MachinesNotListed)
 	var order []string
-	for _, s := range got.servers {
+	for _, s := range got.Servers {
 		order = append(order, s.Verdict+" "+s.Name)
 	}
 	require.Equal(t, []string{"Orphan a", "Orphan b", "Removed z", "Young young", "Uncertain other"}, order)
 	require.Equal(t, rkev1.ScannedServerStatus{ID: "1", Name: "a", MachineUID: "gone-1", Machine: "team-pool-1", Cluster: "c1",
-		Created: &metav1.Time{Time: noon.Add(-2 * time.Hour)}, Verdict: "Orphan", Message: "no machine knows it"}, got.servers[0])
+		Created: &metav1.Time{Time: noon.Add(-2 * time.Hour)}, Verdict: "Orphan", Message: "no machine knows it"}, got.Servers[0])
 }
 
 // A machine that its cloud does not list is told of, and nothing more.
 func TestJudge_notListed(t *testing.T) {
-	got := team().judge(state.ScanReport{}, noon, time.Hour)
-	require.Equal(t, []string{"web"}, got.notListed)
-	require.Empty(t, got.targets)
-	require.Empty(t, got.servers)
+	got, targets := team().judge(state.ScanReport{}, noon, time.Hour)
+	require.Equal(t, []string{"web"}, got.MachinesNotListed)
+	require.Empty(t, targets)
+	require.Empty(t, got.Servers)
 }
 
 // Where nobody looked, nothing is missing.
@@ -186,9 +188,11 @@ func TestJudge_notListed_elsewhere(t *testing.T) {
 	k := team()
 	k.here = map[string]string{"here": "gce://p1/z/a", "elsewhere": "gce://p2/z/b", "there": "gce://p1/z/c"}
 	report := state.ScanReport{Within: "gce://p1/", Servers: []state.ScannedServer{orphan(func(s *state.ScannedServer) { s.ProviderID = "gce://p1/z/c" })}}
-	require.Equal(t, []string{"here"}, k.judge(report, noon, time.Hour).notListed)
+	got, _ := k.judge(report, noon, time.Hour)
+	require.Equal(t, []string{"here"}, got.MachinesNotListed)
 	report.Within = "gce:///"
-	require.Empty(t, k.judge(report, noon, time.Hour).notListed)
+	got, _ = k.judge(report, noon, time.Hour)
+	require.Empty(t, got.MachinesNotListed)
 }
 
 // The status is bounded; what is removed is not.
@@ -199,11 +203,11 @@ func TestJudge_bounded(t *testing.T) {
 		report.Servers = append(report.Servers, orphan(func(s *state.ScannedServer) { s.ID, s.MachineUID = fmt.Sprint(i), fmt.Sprint("gone-", i) }))
 		k.here[fmt.Sprint(i)] = fmt.Sprintf("digitalocean://x%d", i)
 	}
-	got := k.judge(report, noon, time.Hour)
-	require.Len(t, got.servers, maxListed)
-	require.Len(t, got.notListed, maxListed)
-	require.Len(t, got.targets, 2*maxListed)
-	require.EqualValues(t, 2*maxListed, got.orphans)
+	got, targets := k.judge(report, noon, time.Hour)
+	require.Len(t, got.Servers, maxListed)
+	require.Len(t, got.MachinesNotListed, maxListed)
+	require.Len(t, targets, 2*maxListed)
+	require.EqualValues(t, 2*maxListed, got.Orphans)
 }
 
 // Only a server that was listed before, by a credential that lists others, is told as gone: a health check may replace it.
