@@ -49,8 +49,7 @@ func (f *findings) Collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	list := &rkev1.ServerScanList{}
 	if err := f.scans.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		to <- prometheus.NewInvalidMetric(f.failed, err)
-		return
+		return // an error would take all other metrics along
 	}
 	orphans, serverless, failed, listed := map[string]float64{}, map[string]float64{}, map[string]float64{}, map[string]float64{}
 	// What users write as a driver becomes no label.
