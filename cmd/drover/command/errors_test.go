@@ -106,7 +106,7 @@ func TestEveryCommandTellsWhatTheServerSays(t *testing.T) {
 		"the API server does not accept the kubeconfig's credential (401 Unauthorized): it is wrong or has expired": func(out http.ResponseWriter) bool {
 			return status(out, http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 		},
-		"etcd is ill; and[31m red": func(out http.ResponseWriter) bool {
+		"etcd is ill; and red": func(out http.ResponseWriter) bool {
 			return status(out, http.StatusInternalServerError, "InternalError", `etcd is ill\nand\u001b[31m red`)
 		},
 	} {

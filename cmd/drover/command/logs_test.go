@@ -132,7 +132,7 @@ func TestLogsWithFewRights(t *testing.T) {
 	machine := c.apply(t, waitingMachine)
 	c.grant(t, "clerk", `{apiGroups: [rke-machine.cattle.io], resources: ["*"], verbs: [get]}`)
 	ns := c.namespace
-	require.Equal(t, "no log of db-1 was found; what could not be read: getting the state Secret of "+ns+`/db-1: secrets "db-1-machine-state" is forbidden: User "clerk" cannot get resource "secrets" in API group "" in the namespace "`+ns+`"`+
+	require.Equal(t, "no log of db-1 was found; what could not be read: getting Secret "+ns+`/db-1-machine-state: secrets "db-1-machine-state" is forbidden: User "clerk" cannot get resource "secrets" in API group "" in the namespace "`+ns+`"`+
 		"; listing Jobs in "+ns+`: jobs.batch is forbidden: User "clerk" cannot list resource "jobs" in API group "batch" in the namespace "`+ns+`"`, requireError(t, c.drover(t, "--as", "clerk", "logs", "db-1")))
 	c.runningJob(t, machine.GetUID())
 	c.jobPod(t, "db-1-pod", "db-1-create-3", machine.GetUID(), corev1.PodRunning, "")

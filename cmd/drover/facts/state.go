@@ -3,8 +3,6 @@ package facts
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/sshkeys"
@@ -15,8 +13,6 @@ import (
 type State struct {
 	// Name of the Secret; empty when there is none.
 	Name string
-	// Keys that have content.
-	Keys []string
 	// Server, Journal and Result are nil when they are missing or cannot be read; Problems says which cannot.
 	Server  *state.Server
 	Journal *state.Journal
@@ -37,11 +33,6 @@ func ParseState(name string, data map[string][]byte) *State {
 	read := state.Of(data)
 	_, err := sshkeys.AccessFrom(read)
 	s := &State{Name: name, ServerMayExist: read.ServerMayExist(), NoKey: errors.Is(err, sshkeys.ErrNoKey)}
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if len(data[key]) > 0 {
-			s.Keys = append(s.Keys, key)
-		}
-	}
 	s.Server = document(s, read.Server)
 	s.Journal = document(s, read.Journal)
 	s.Result = document(s, read.Result)

@@ -16,17 +16,16 @@ func TestParseState(t *testing.T) {
 		data     map[string]string
 		mayExist bool
 		problems int
-		keys     []string
 	}{
 		"empty":             {data: nil},
 		"empty keys":        {data: map[string]string{state.ServerKey: ""}},
-		"intent":            {data: map[string]string{state.JournalKey: `{"operation":"create","attempt":1,"phase":"Intent"}`}, mayExist: true, keys: []string{"journal.json"}},
-		"gone":              {data: map[string]string{state.JournalKey: `{"operation":"remove","attempt":1,"phase":"Gone"}`}, keys: []string{"journal.json"}},
-		"taken over":        {data: map[string]string{state.ExtractedConfigKey: "tar"}, mayExist: true, keys: []string{"extractedConfig"}},
-		"server only":       {data: map[string]string{state.ServerKey: `{"instanceID":"4711"}`}, mayExist: true, keys: []string{"server.json"}},
-		"unreadable":        {data: map[string]string{state.JournalKey: `{`}, mayExist: true, problems: 1, keys: []string{"journal.json"}},
-		"unknown phase":     {data: map[string]string{state.JournalKey: `{"phase":"Nirvana"}`}, mayExist: true, problems: 1, keys: []string{"journal.json"}},
-		"bad result, gone ": {data: map[string]string{state.ResultKey: `[]`, state.JournalKey: `{"phase":"Gone"}`}, mayExist: true, problems: 1, keys: []string{"journal.json", "result.json"}},
+		"intent":            {data: map[string]string{state.JournalKey: `{"operation":"create","attempt":1,"phase":"Intent"}`}, mayExist: true},
+		"gone":              {data: map[string]string{state.JournalKey: `{"operation":"remove","attempt":1,"phase":"Gone"}`}},
+		"taken over":        {data: map[string]string{state.ExtractedConfigKey: "tar"}, mayExist: true},
+		"server only":       {data: map[string]string{state.ServerKey: `{"instanceID":"4711"}`}, mayExist: true},
+		"unreadable":        {data: map[string]string{state.JournalKey: `{`}, mayExist: true, problems: 1},
+		"unknown phase":     {data: map[string]string{state.JournalKey: `{"phase":"Nirvana"}`}, mayExist: true, problems: 1},
+		"bad result, gone ": {data: map[string]string{state.ResultKey: `[]`, state.JournalKey: `{"phase":"Gone"}`}, mayExist: true, problems: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := map[string][]byte{}
@@ -36,7 +35,6 @@ func TestParseState(t *testing.T) {
 			got := facts.ParseState("s", data)
 			require.Equal(t, c.mayExist, got.ServerMayExist)
 			require.Len(t, got.Problems, c.problems)
-			require.Equal(t, c.keys, got.Keys)
 		})
 	}
 }
@@ -48,7 +46,6 @@ func TestParseStateKeepsNoSecret(t *testing.T) {
 	shown, err := json.Marshal(got)
 	require.NoError(t, err)
 	require.NotContains(t, string(shown), "MARKER")
-	require.Contains(t, got.Keys, state.SSHPrivateKeyKey)
 	require.False(t, got.NoKey)
 	require.True(t, facts.ParseState("s", map[string][]byte{state.ServerKey: []byte(`{"sshHost":"198.18.0.11"}`)}).NoKey)
 	require.False(t, facts.ParseState("s", map[string][]byte{state.ExtractedConfigKey: []byte("no archive")}).NoKey, "which is not known")
@@ -63,7 +60,7 @@ func TestParseStateReadsDocuments(t *testing.T) {
 		"empty":          nil,
 	})
 	require.Equal(t, &facts.State{
-		Name: "web-1-machine-state", Keys: []string{"journal.json", "log.txt", "result.json", "server.json"}, ServerMayExist: true, NoKey: true, Log: "one\ntwo\n",
+		Name: "web-1-machine-state", ServerMayExist: true, NoKey: true, Log: "one\ntwo\n",
 		Journal: &state.Journal{Operation: state.Create, Attempt: 2, Phase: state.PhaseBootstrapped, InstanceName: "web-1"},
 		Server:  &state.Server{InstanceID: "4711", SSHUser: "root", SSHHost: "198.18.0.11", SSHPort: 22},
 		Result:  &state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Failed, Reason: "BootstrapFailed", Class: "Invalid", ServerMayExist: true},

@@ -74,10 +74,9 @@ func TestStateSecret(t *testing.T) {
 	got, err = w.State(t.Context(), theirs)
 	require.NoError(t, err)
 	require.Equal(t, "said", got.Log)
-	require.Equal(t, []string{state.LogKey, state.SSHPrivateKeyKey}, got.Keys)
 
 	_, err = w.as(t, "auditor").StateSecret(t.Context(), theirs)
-	require.Equal(t, "getting the state Secret of "+w.namespace+`/twin: secrets "twin-machine-state" is forbidden: User "auditor" cannot get resource "secrets" in API group "" in the namespace "`+w.namespace+`"`,
+	require.Equal(t, "getting Secret "+w.namespace+`/twin-machine-state: secrets "twin-machine-state" is forbidden: User "auditor" cannot get resource "secrets" in API group "" in the namespace "`+w.namespace+`"`,
 		inventory.Plain(err))
 }
 

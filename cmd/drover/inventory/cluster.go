@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -28,12 +27,12 @@ var ErrNoKubeconfig = errors.New("has no kubeconfig yet")
 // error says whether the Cluster is not there or only its kubeconfig. The content is as it was found: capi/kubeconfig reads it.
 func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte, error) {
 	name := secret.Name(cluster, secret.Kubeconfig)
-	found, err := a.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
-		return found.Data[secret.KubeconfigDataName], nil
+	found, err := a.secret(ctx, namespace, name)
+	if err != nil {
+		return nil, err
 	}
-	if !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("getting the kubeconfig of %s/%s: %w", namespace, cluster, err)
+	if found != nil {
+		return found.Data[secret.KubeconfigDataName], nil
 	}
 	there, err := a.object(ctx, capiClusters, namespace, cluster)
 	switch {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,15 +72,8 @@ func (a *API) machinesOfDriver(ctx context.Context, driver *v3.NodeDriver) (int,
 // probeLog is the kept log of the last probe, else what its pod still has.
 func (a *API) probeLog(ctx context.Context, driver *v3.NodeDriver, pods []corev1.Pod) (string, error) {
 	name := jobrunner.ObjectName("probe", driver.DriverName(), "result")
-	secret, err := a.Kube.CoreV1().Secrets(probeNamespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		secret, err = &corev1.Secret{}, nil
-	}
-	if err != nil {
-		secret, err = &corev1.Secret{}, fmt.Errorf("getting Secret %s/%s: %w", probeNamespace, name, err)
-	}
-	kept := facts.ParseState(name, secret.Data).Log
-	if kept != "" || len(pods) == 0 {
+	secret, err := a.secret(ctx, probeNamespace, name)
+	if kept := stateIn(secret).Log; kept != "" || len(pods) == 0 {
 		return kept, err
 	}
 	pod := &pods[0]

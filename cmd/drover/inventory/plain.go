@@ -10,9 +10,10 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
-	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
 // Plain is the text of an error for a user: one line, in which Kubernetes' own errors say which server does not answer and why, and nothing of the
@@ -112,16 +113,7 @@ func plainRequest(e *url.Error) string {
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		line = strings.Map(func(r rune) rune {
-			if unicode.IsSpace(r) {
-				return ' '
-			}
-			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-				return -1
-			}
-			return r
-		}, line)
-		if line = strings.TrimSpace(line); line != "" {
+		if line = facts.Clean(line); line != "" {
 			lines = append(lines, line)
 		}
 	}

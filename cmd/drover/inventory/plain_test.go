@@ -45,7 +45,7 @@ func plainCases() map[string]struct {
 		"nothing":            {nil, ""},
 		"an error of ours":   {errors.New("no machine"), "no machine"},
 		"several":            {errors.Join(errors.New("one"), errors.New("two")), "one; two"},
-		"lines and controls": {fmt.Errorf("%s", "one\r\n\n  two\x1b[31m\tthree\u202e\n"), "one; two[31m three"},
+		"lines and controls": {fmt.Errorf("%s", "one\r\n\n  two\x1b[31m\tthree\u202e\n"), "one; two three"},
 		"one object in a namespace": {fmt.Errorf("getting the state: %w", secrets),
 			`getting the state: secrets "web-1-machine-state" is forbidden: User "alice" cannot get resource "secrets" in API group "" in the namespace "shop"`},
 		"a cluster-wide list": {drivers, `nodedrivers.management.cattle.io is forbidden: User "alice" cannot list resource "nodedrivers" in API group "management.cattle.io" at the cluster scope`},

@@ -47,6 +47,9 @@ const scanInterval = 500 * time.Millisecond
 func (a *API) AwaitScan(ctx context.Context, scan *rkev1.ServerScan, tell func(message string)) (*rkev1.ServerScan, error) {
 	for told := ""; ; {
 		live, err := get[rkev1.ServerScan](ctx, a, serverScans, scan.Namespace, scan.Name)
+		if deadline, bounded := ctx.Deadline(); err != nil && bounded && !time.Now().Before(deadline) {
+			<-ctx.Done() // at once: the client's rate limiter sees the deadline pass first
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)

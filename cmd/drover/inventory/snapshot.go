@@ -76,32 +76,22 @@ func (r *reading) owners(ctx context.Context) error {
 		}
 		return errors.Join(errs...)
 	}
-	owners := r.CAPIMachine.OwnerReferences
-	for len(owners) > 0 && len(r.Owners) < 4 {
-		owner, err := r.owner(ctx, owners)
+	resources := map[string]schema.GroupVersionResource{"MachineSet": machineSets, "MachineDeployment": deployments}
+	known := func(ref metav1.OwnerReference) bool {
+		return resources[ref.Kind].Resource != "" && strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/")
+	}
+	for refs := r.CAPIMachine.OwnerReferences; len(r.Owners) < 4; {
+		at := slices.IndexFunc(refs, known)
+		if at < 0 {
+			return nil
+		}
+		owner, err := r.object(ctx, resources[refs[at].Kind], refs[at].Name)
 		if err != nil || owner == nil {
 			return err
 		}
-		owners = owner
+		refs = owner.GetOwnerReferences()
 	}
 	return nil
-}
-
-// owner adds the owner that is of a kind that is read, and returns the owners of that.
-func (r *reading) owner(ctx context.Context, refs []metav1.OwnerReference) ([]metav1.OwnerReference, error) {
-	resources := map[string]schema.GroupVersionResource{"MachineSet": machineSets, "MachineDeployment": deployments}
-	for _, ref := range refs {
-		resource, known := resources[ref.Kind]
-		if !known || !strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
-			continue
-		}
-		u, err := r.object(ctx, resource, ref.Name)
-		if err != nil || u == nil {
-			return nil, err
-		}
-		return u.GetOwnerReferences(), nil
-	}
-	return nil, nil
 }
 
 // object adds an object to the owners and returns it; nil when it does not exist.
@@ -177,16 +167,14 @@ func (r *reading) credential(ctx context.Context) (err error) {
 
 // secret tells whether a Secret exists and which keys it has; never its values.
 func (r *reading) secret(ctx context.Context, namespace, name string) (*facts.Secret, error) {
-	fact := &facts.Secret{Namespace: namespace, Name: name}
-	secret, err := r.api.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return fact, nil
-	}
+	secret, err := r.api.secret(ctx, namespace, name)
 	if err != nil {
-		return nil, fmt.Errorf("getting Secret %s/%s: %w", namespace, name, err)
+		return nil, err
 	}
-	fact.Found = true
-	fact.Keys = slices.Sorted(maps.Keys(secret.Data))
+	fact := &facts.Secret{Namespace: namespace, Name: name, Found: secret != nil}
+	if secret != nil {
+		fact.Keys = slices.Sorted(maps.Keys(secret.Data))
+	}
 	return fact, nil
 }
 

@@ -156,7 +156,7 @@ func TestSnapshotUnread(t *testing.T) {
 		"listing nodedrivers: " + lacks("list", "nodedrivers", "management.cattle.io", "", "at the cluster scope"),
 		"getting Secret " + ns + "/boot: " + lacks("get", "secrets", "", "boot", here),
 		"getting Secret " + ns + "/token: " + lacks("get", "secrets", "", "token", here),
-		"getting the state Secret of " + ns + "/web-1: " + lacks("get", "secrets", "", "web-1-machine-state", here),
+		"getting Secret " + ns + "/web-1-machine-state: " + lacks("get", "secrets", "", "web-1-machine-state", here),
 		"listing Jobs in " + ns + ": " + lacks("list", "jobs", "batch", "", here),
 		"listing events in " + ns + ": " + lacks("list", "events", "", "", here),
 	}, s.Problems)
@@ -303,7 +303,6 @@ func TestSnapshotHoldsNoSecret(t *testing.T) {
 	require.NoError(t, err)
 	s := w.Snapshot(t.Context(), target, w.namespace, "web-1", now)
 	require.Contains(t, s.Credential.Keys, "config.json")
-	require.Contains(t, s.State.Keys, state.SSHPrivateKeyKey, "that there is a key is told")
 	for _, part := range []any{s, s.State, s.Credential, s.Bootstrap} {
 		raw, err := json.Marshal(part)
 		require.NoError(t, err)

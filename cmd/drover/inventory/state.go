@@ -21,7 +21,7 @@ import (
 // StateSecret gets the state Secret of a machine, secrets included; nil when there is none. Two machines of different kinds
 // may have one name, and so one name of their state: it is an error when the Secret is the other one's.
 func (a *API) StateSecret(ctx context.Context, m *facts.Machine) (*corev1.Secret, error) {
-	secret, err := a.stateSecretNamed(ctx, m.Namespace, m.Name)
+	secret, err := a.secret(ctx, m.Namespace, jobrunner.StateSecretName(m.Name))
 	if err != nil || secret == nil {
 		return nil, err
 	}
@@ -31,13 +31,14 @@ func (a *API) StateSecret(ctx context.Context, m *facts.Machine) (*corev1.Secret
 	return secret, nil
 }
 
-func (a *API) stateSecretNamed(ctx context.Context, namespace, machine string) (*corev1.Secret, error) {
-	secret, err := a.Kube.CoreV1().Secrets(namespace).Get(ctx, jobrunner.StateSecretName(machine), metav1.GetOptions{})
+// secret gets a Secret; nil when it does not exist.
+func (a *API) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	secret, err := a.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("getting the state Secret of %s/%s: %w", namespace, machine, err)
+		return nil, fmt.Errorf("getting Secret %s/%s: %w", namespace, name, err)
 	}
 	return secret, nil
 }
@@ -45,25 +46,29 @@ func (a *API) stateSecretNamed(ctx context.Context, namespace, machine string) (
 // State reads what the state Secret of a machine tells; an empty State when there is none.
 func (a *API) State(ctx context.Context, m *facts.Machine) (*facts.State, error) {
 	secret, err := a.StateSecret(ctx, m)
-	if err != nil || secret == nil {
-		return &facts.State{}, err
+	return stateIn(secret), err
+}
+
+func stateIn(secret *corev1.Secret) *facts.State {
+	if secret == nil {
+		return &facts.State{}
 	}
 	known := facts.ParseState(secret.Name, secret.Data)
 	known.Deleting = !secret.DeletionTimestamp.IsZero()
-	return known, nil
+	return known
 }
 
 // orphanedState is State for a machine that does not exist. Kind may be empty; the state of a machine of another kind is
 // not meant.
 func (a *API) orphanedState(ctx context.Context, namespace, machine, kind string) (*facts.State, error) {
-	secret, err := a.stateSecretNamed(ctx, namespace, machine)
+	secret, err := a.secret(ctx, namespace, jobrunner.StateSecretName(machine))
 	if err != nil || secret == nil {
 		return &facts.State{}, err
 	}
 	if owner := metav1.GetControllerOf(secret); owner != nil && kind != "" && owner.Kind != kind {
 		return &facts.State{}, nil
 	}
-	return facts.ParseState(secret.Name, secret.Data), nil
+	return stateIn(secret), nil
 }
 
 // failure is what the agent of a machine said when it failed at its plan; nil when the Machine does not say that it did.
@@ -109,15 +114,12 @@ func (a *API) PlanSecret(ctx context.Context, m *clusterv1.Machine) (*corev1.Sec
 	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
 		return nil, fmt.Errorf("machine %s is not bootstrapped by an RKEBootstrap, and so has no agent", m.Name)
 	}
-	secret, err := a.Kube.CoreV1().Secrets(m.Namespace).Get(ctx, plan.SecretName(ref.Name), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && m.DeletionTimestamp != nil {
+	secret, err := a.secret(ctx, m.Namespace, plan.SecretName(ref.Name))
+	if err != nil || secret != nil {
+		return secret, err
+	}
+	if m.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("machine %s, which is being deleted, has %w any more: its agent reports nothing and is told nothing (condition DeleteJob of its infra machine says what is left to do)", m.Name, errNoPlanSecret)
 	}
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("machine %s has %w yet: its RKEBootstrap %s makes it (see 'kubectl -n %s describe rkebootstraps.rke.cattle.io %s')", m.Name, errNoPlanSecret, ref.Name, m.Namespace, ref.Name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("getting the plan Secret of %s/%s: %w", m.Namespace, m.Name, err)
-	}
-	return secret, nil
+	return nil, fmt.Errorf("machine %s has %w yet: its RKEBootstrap %s makes it (see 'kubectl -n %s describe rkebootstraps.rke.cattle.io %s')", m.Name, errNoPlanSecret, ref.Name, m.Namespace, ref.Name)
 }

@@ -28,7 +28,7 @@ func attemptsCases() map[string]attemptsCase {
 	const kept, tail = "kept in Secret s", "the end of it, kept in the machine's status"
 	return map[string]attemptsCase{
 		"nothing":              {&facts.Snapshot{}, nil},
-		"nothing in the state": {&facts.Snapshot{State: &facts.State{Name: "s", Log: "log", Keys: []string{"log.txt"}}, Machine: &facts.Machine{}}, nil},
+		"nothing in the state": {&facts.Snapshot{State: &facts.State{Name: "s", Log: "log"}, Machine: &facts.Machine{}}, nil},
 		"Jobs": {&facts.Snapshot{Jobs: []batchv1.Job{finished, running}}, []joblog.Attempt{
 			{Operation: "create", Number: 2, Started: at(5), Job: &running},
 			{Operation: "create", Number: 1, Started: at(1), Job: &finished},
