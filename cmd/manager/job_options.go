@@ -102,7 +102,8 @@ func (j *jobOptions) validate(p *mistakes) {
 		p.unless(err == nil, "--node-selector: %w", err)
 	}
 	for _, architecture := range j.architectures {
-		p.unless(architecture != "" && len(validation.IsValidLabelValue(architecture)) == 0, "--job-architectures: %q is no architecture, such as amd64 or arm64", architecture)
+		p.unless(architecture != "" && len(validation.IsValidLabelValue(architecture)) == 0,
+			"--job-architectures: %q is no architecture, such as amd64 or arm64", architecture)
 	}
 	j.validateProxies(p)
 	// Kubernetes counts in seconds; 0 stands for the default.

@@ -169,7 +169,8 @@ func get[T any](ctx context.Context, a *API, resource schema.GroupVersionResourc
 }
 
 // list lists objects, page by page, each as read makes it.
-func list[T any](ctx context.Context, a *API, resource schema.GroupVersionResource, o ListOptions, read func(*unstructured.Unstructured) (T, error)) ([]T, error) {
+func list[T any](ctx context.Context, a *API, resource schema.GroupVersionResource, o ListOptions,
+	read func(*unstructured.Unstructured) (T, error)) ([]T, error) {
 	var all []T
 	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return a.Dynamic.Resource(resource).Namespace(o.Namespace).List(ctx, options)

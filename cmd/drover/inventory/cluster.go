@@ -169,5 +169,6 @@ func (a *API) named(ctx context.Context, namespace string, ref clusterv1.Contrac
 }
 
 func (a *API) machinesOfCluster(ctx context.Context, namespace, cluster string) ([]clusterv1.Machine, error) {
-	return list(ctx, a, capiMachines, ListOptions{Namespace: namespace, Selector: labels.Set{clusterv1.ClusterNameLabel: cluster}.String()}, decode[clusterv1.Machine])
+	ofCluster := ListOptions{Namespace: namespace, Selector: labels.Set{clusterv1.ClusterNameLabel: cluster}.String()}
+	return list(ctx, a, capiMachines, ofCluster, decode[clusterv1.Machine])
 }
