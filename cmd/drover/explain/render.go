@@ -105,7 +105,7 @@ func wrap(out *strings.Builder, first, rest, text string) {
 	indent := first
 	line := ""
 	text = command.ReplaceAllStringFunc(text, func(found string) string { return found[:2] + strings.ReplaceAll(found[2:], " ", unbroken) })
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		word = strings.ReplaceAll(word, unbroken, " ")
 		if line != "" && utf8.RuneCountInString(indent+line+" "+word) > width {
 			fmt.Fprintf(out, "%s%s\n", indent, line)
