@@ -59,7 +59,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		if !controllerutil.ContainsFinalizer(s, rkev1.MachineFinalizer) {
 			return nil
 		}
-		err := step.Run(ctx, s, step.Of(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, r.removeServer))
+		err := step.Run(ctx, s, s.conditions, step.Of(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, r.removeServer))
 		s.released = err == nil
 		return err
 	}
@@ -79,15 +79,15 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	// of the Job, which has a condition to say so.
 	if seen, err := r.observe(ctx, s, state.Create); err != nil || seen.State.UnderWay() {
 		s.metPreconditions()
-		return step.Run(ctx, s, made...)
+		return step.Run(ctx, s, s.conditions, made...)
 	}
-	if err := step.Run(ctx, s, step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster)); err != nil {
+	if err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster)); err != nil {
 		return err
 	}
 	if err := r.adopt(ctx, s); err != nil {
 		return err
 	}
-	return step.Run(ctx, s, append([]step.Step[*scope]{
+	return step.Run(ctx, s, s.conditions, append([]step.Step[*scope]{
 		step.Of(rkev1.DriverReadyCondition, rkev1.DriverReadyReason, r.resolveDriver),
 		step.Of(rkev1.BootstrapReadyCondition, rkev1.BootstrapReadyReason, r.awaitBootstrap),
 		step.Of(rkev1.CredentialReadyCondition, rkev1.CredentialReadyReason, r.resolveCredential),
@@ -156,9 +156,6 @@ type scope struct {
 	// released tells that nothing keeps the machine any more.
 	released bool
 }
-
-// Conditions implements step.Scope.
-func (s *scope) Conditions() *step.Conditions { return s.conditions }
 
 func (s *scope) deleting() bool { return !s.GetDeletionTimestamp().IsZero() }
 

@@ -184,7 +184,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 	if !s.nd.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, s)
 	}
-	outcome := step.Run(ctx, s,
+	outcome := step.Run(ctx, s, s.conditions,
 		step.Of(v3.ValidCondition, v3.ValidReason, r.validate),
 		step.Of("", "", r.deactivate),
 		step.Of(v3.DownloadedCondition, v3.DownloadedReason, r.download),
@@ -301,9 +301,6 @@ type scope struct {
 	// summed tells that a step has set Ready itself.
 	summed bool
 }
-
-// Conditions implements step.Scope.
-func (s *scope) Conditions() *step.Conditions { return s.conditions }
 
 func (r *Reconciler) newScope(nd *v3.NodeDriver) *scope {
 	s := &scope{nd: nd, before: nd.DeepCopy(), conditions: step.NewConditions(&nd.Status.Conditions, nd.Generation, r.opts.Now())}

@@ -113,9 +113,6 @@ type scope struct {
 	script, plan *corev1.Secret
 }
 
-// Conditions implements step.Scope.
-func (s *scope) Conditions() *step.Conditions { return s.conditions }
-
 // Reconcile brings one RKEBootstrap forward. What it made ends with it, by owner references.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := &rkev1.RKEBootstrap{}
@@ -134,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		before = obj.DeepCopy()
 	}
 	s := &scope{RKEBootstrap: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
-	err := step.Run(ctx, s, step.Of(rkev1.DataSecretAvailableCondition, rkev1.DataSecretAvailableReason, r.prepare),
+	err := step.Run(ctx, s, s.conditions, step.Of(rkev1.DataSecretAvailableCondition, rkev1.DataSecretAvailableReason, r.prepare),
 		step.Of(rkev1.DataSecretAvailableCondition, rkev1.DataSecretAvailableReason, r.ensureSecrets))
 	s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.DataSecretAvailableCondition)
 	obj.Status.ObservedGeneration = obj.Generation

@@ -64,9 +64,6 @@ type scope struct {
 	conditions *step.Conditions
 }
 
-// Conditions implements step.Scope.
-func (s *scope) Conditions() *step.Conditions { return s.conditions }
-
 // Reconcile brings one RKECluster forward.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := &rkev1.RKECluster{}
@@ -81,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	before := obj.DeepCopy()
 	s := &scope{RKECluster: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
-	err := step.Run(ctx, s, step.Of(rkev1.ReadyCondition, rkev1.ReadyReason, r.provision))
+	err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ReadyCondition, rkev1.ReadyReason, r.provision))
 	obj.Status.ObservedGeneration = obj.Generation
 	if _, patchErr := step.PatchStatus(ctx, r.Client, before, obj); patchErr != nil {
 		_, unhandled := step.Result(err) // what controller-runtime must see beside it

@@ -118,9 +118,6 @@ func (s *scope) comeAgain(after time.Duration) {
 	}
 }
 
-// Conditions implements step.Scope.
-func (s *scope) Conditions() *step.Conditions { return s.conditions }
-
 // Reconcile brings one RKEControlPlane forward. What it made ends with it, by owner references.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := &rkev1.RKEControlPlane{}
@@ -139,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	before := obj.DeepCopy()
 	s := &scope{RKEControlPlane: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
 	s.conditions.Advise = s.advise
-	errs := []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.cleanHosts),
+	errs := []error{step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.cleanHosts),
 		step.Of(rkev1.ReconciledCondition, "", r.machines))}
 	if errs[0] == nil {
 		errs = r.bringForward(ctx, s)
@@ -162,7 +159,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // bringForward is for a control plane whose machines are known. They are told, and counted, also where it lacks what every plan needs.
 func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 	defer r.count(s)
-	err := step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.observe))
+	err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.observe))
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled {
 		return []error{err, r.protect(ctx, s), r.tellMachines(ctx, s)}
 	}
@@ -170,9 +167,9 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 		return []error{err}
 	}
 	// A plan that waits must not keep anybody from the cluster, nor the other way round.
-	return []error{step.Run(ctx, s, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
-		step.Run(ctx, s, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)),
-		step.Run(ctx, s, step.Of("", "", r.labelNodes)),
+	return []error{step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
+		step.Run(ctx, s, s.conditions, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)),
+		step.Run(ctx, s, s.conditions, step.Of("", "", r.labelNodes)),
 		r.warn(ctx, s)}
 }
 

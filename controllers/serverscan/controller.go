@@ -112,9 +112,6 @@ type scope struct {
 	now        time.Time
 }
 
-// Conditions implements step.Scope.
-func (s *scope) Conditions() *step.Conditions { return s.conditions }
-
 // Reconcile brings one ServerScan forward.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	scan := &rkev1.ServerScan{}
@@ -132,7 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	before := scan.DeepCopy()
 	s := &scope{ServerScan: scan, now: now, conditions: step.NewConditions(&scan.Status.Conditions, scan.Generation, now)}
-	err = step.Run(ctx, s, step.Of(rkev1.ScanDoneCondition, rkev1.ScannedReason, r.scan))
+	err = step.Run(ctx, s, s.conditions, step.Of(rkev1.ScanDoneCondition, rkev1.ScannedReason, r.scan))
 	if err == nil {
 		s.conditions.True(rkev1.ScanDoneCondition, rkev1.ScannedReason, fmt.Sprintf("servers with a machine: %d, orphans: %d", scan.Status.Known, scan.Status.Orphans))
 	}

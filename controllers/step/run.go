@@ -13,14 +13,8 @@ import (
 // ErrorReason is the reason of a condition whose step ended with an error that is tried again.
 const ErrorReason = "Error"
 
-// Scope is what steps read and write; it lives for one reconcile.
-type Scope interface {
-	// Conditions of the object; never nil.
-	Conditions() *Conditions
-}
-
-// Step is one step of a reconcile.
-type Step[S Scope] struct {
+// Step is one step of a reconcile. Its scope is what steps read and write; it lives for one reconcile.
+type Step[S any] struct {
 	// Condition is the type it owns; empty when it owns none.
 	Condition string
 	// Reason of the condition when the step returned nil and did not set the condition itself; empty when a later step says whether it is True.
@@ -30,17 +24,17 @@ type Step[S Scope] struct {
 }
 
 // Of makes a step.
-func Of[S Scope](condition, reason string, do func(context.Context, S) error) Step[S] {
+func Of[S any](condition, reason string, do func(context.Context, S) error) Step[S] {
 	return Step[S]{Condition: condition, Reason: reason, Do: do}
 }
 
-// Run runs the steps in order until one does not return nil, sets the condition of each that ran, and returns that last
-// outcome.
-func Run[S Scope](ctx context.Context, scope S, steps ...Step[S]) error {
+// Run runs the steps in order until one does not return nil, sets the condition of each that ran among those of the object, and
+// returns that last outcome.
+func Run[S any](ctx context.Context, scope S, conditions *Conditions, steps ...Step[S]) error {
 	for _, s := range steps {
 		err := s.Do(ctx, scope)
 		if s.Condition != "" {
-			record(scope.Conditions(), s.Condition, s.Reason, err)
+			record(conditions, s.Condition, s.Reason, err)
 		}
 		if err != nil {
 			return err

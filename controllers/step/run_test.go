@@ -29,8 +29,6 @@ type scope struct {
 	set  *step.Conditions
 }
 
-func (s *scope) Conditions() *step.Conditions { return s.set }
-
 func newScope(list ...metav1.Condition) *scope {
 	s := &scope{list: list}
 	s.set = step.NewConditions(&s.list, 7, time.Unix(1000, 0))
@@ -66,7 +64,7 @@ func TestRun(t *testing.T) {
 			s := newScope()
 			ranLast := false
 			mine := step.Of("Mine", "Fine", func(context.Context, *scope) error { return tt.err })
-			err := step.Run(t.Context(), s, mine, step.Of("Next", "Ok", func(context.Context, *scope) error {
+			err := step.Run(t.Context(), s, s.set, mine, step.Of("Next", "Ok", func(context.Context, *scope) error {
 				ranLast = true
 				return nil
 			}))
@@ -88,7 +86,7 @@ func TestRun(t *testing.T) {
 
 func TestRun_keepsWhatTheStepSetItself(t *testing.T) {
 	s := newScope()
-	require.NoError(t, step.Run(t.Context(), s, step.Of("Mine", "Default", func(_ context.Context, s *scope) error {
+	require.NoError(t, step.Run(t.Context(), s, s.set, step.Of("Mine", "Default", func(_ context.Context, s *scope) error {
 		s.set.True("Mine", "Special", "for a reason")
 		return nil
 	})))
@@ -99,7 +97,7 @@ func TestRun_keepsWhatTheStepSetItself(t *testing.T) {
 func TestRun_leavesItToALaterStep(t *testing.T) {
 	was := metav1.Condition{Type: "Mine", Status: metav1.ConditionFalse, Reason: "Waiting", LastTransitionTime: metav1.NewTime(time.Unix(500, 0))}
 	s := newScope(was)
-	require.NoError(t, step.Run(t.Context(), s, step.Of("Mine", "", func(context.Context, *scope) error { return nil })))
+	require.NoError(t, step.Run(t.Context(), s, s.set, step.Of("Mine", "", func(context.Context, *scope) error { return nil })))
 	require.Equal(t, was, *s.set.Get("Mine"))
 }
 
