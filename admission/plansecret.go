@@ -24,7 +24,7 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 	}
 	state := fmt.Sprintf(".?data[?%s].orValue('')", celString(plan.KeyState))
 	spec := admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: updatesOf(admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
+		MatchConstraints: requestsFor(updates, admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
 		// In this order: of all other Secrets nothing but the type is looked at.
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "is-a-plan", Expression: "has(oldObject.type) && oldObject.type == " + celString(plan.SecretType)},

@@ -28,10 +28,8 @@ func policy(owner *metav1.OwnerReference, name string, spec admissionregistratio
 	}
 }
 
-// updatesOf matches the updates of resources of the given groups.
-func updatesOf(rules ...admissionregistrationv1.Rule) *admissionregistrationv1.MatchResources {
-	return requestsFor([]admissionregistrationv1.OperationType{admissionregistrationv1.Update}, rules...)
-}
+// updates is for policies that compare what is there with what is to be.
+var updates = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
 
 func requestsFor(operations []admissionregistrationv1.OperationType, rules ...admissionregistrationv1.Rule) *admissionregistrationv1.MatchResources {
 	match := &admissionregistrationv1.MatchResources{
@@ -54,7 +52,7 @@ const immutableMessage = "the spec of a template cannot be changed, for machines
 // templatesAreImmutable lets ClusterClass's dry-runs through, by which it computes changes.
 func templatesAreImmutable() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: updatesOf(
+		MatchConstraints: requestsFor(updates,
 			admissionregistrationv1.Rule{APIGroups: []string{crdgen.MachineGroup}, Resources: []string{"*"}},
 			admissionregistrationv1.Rule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclustertemplates", "rkebootstraptemplates"}}),
 		MatchConditions: []admissionregistrationv1.MatchCondition{
@@ -85,7 +83,7 @@ func machinesKeepTheirOptions() admissionregistrationv1.ValidatingAdmissionPolic
 		return one + ".?spec.orValue({}).all(k, " + mayChange + " || " + one + ".spec[k] == " + other + ".?spec[?k].orValue(null))"
 	}
 	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: updatesOf(admissionregistrationv1.Rule{APIGroups: []string{crdgen.MachineGroup}, Resources: []string{"*"}}),
+		MatchConstraints: requestsFor(updates, admissionregistrationv1.Rule{APIGroups: []string{crdgen.MachineGroup}, Resources: []string{"*"}}),
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "is-a-machine", Expression: "request.kind.kind.endsWith('Machine')"},
 			{Name: "has-a-server", Expression: "oldObject.?status.?ready.orValue(false) == true"},

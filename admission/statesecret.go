@@ -18,7 +18,7 @@ const StatePolicyName = "drover-state-keeps-its-claim"
 // reach, is left alone.
 func stateKeepsItsClaim() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	spec := admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: updatesOf(admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
+		MatchConstraints: requestsFor(updates, admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
 		// In this order: of all other Secrets nothing but the type is looked at.
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "is-a-state", Expression: "has(oldObject.type) && oldObject.type == " + celString(rkev1.MachineStateSecretType)},

@@ -71,7 +71,7 @@ func New(o Options) *Agent {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	a := &Agent{o: o, wake: make(chan struct{}, 1), backoff: newBackoff()}
+	a := &Agent{o: o, wake: make(chan struct{}, 1), backoff: firstBackoff}
 	a.applier = applier{runner: o.Runner, clock: o.Clock, fault: o.Fault, note: func(j Journal) error {
 		err := j.write(o.Folder)
 		if err == nil {
@@ -89,10 +89,8 @@ func (a *Agent) begin(step string) {
 	a.running, a.runningSince = step, a.o.Clock.Now()
 }
 
-// newBackoff is the wait after what is no step of a plan went wrong.
-func newBackoff() wait.Backoff {
-	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.3, Steps: 7, Cap: time.Minute}
-}
+// firstBackoff is the wait after what is no step of a plan went wrong.
+var firstBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.3, Steps: 7, Cap: time.Minute}
 
 // Run obeys until the context ends.
 func (a *Agent) Run(ctx context.Context) error {
@@ -193,7 +191,7 @@ func (a *Agent) step(ctx context.Context) time.Time {
 		}
 		return a.o.Clock.Now().Add(after)
 	}
-	a.backoff = newBackoff()
+	a.backoff = firstBackoff
 	v = look(secret.Data)
 	due, at := isDue(v, a.journal, a.o.Clock.Now())
 	if due && v.state != plan.StatePending {

@@ -149,7 +149,7 @@ func commandLine(c plan.Command, folder string) ([]string, error) {
 		if strings.HasPrefix(c.Script, "#!") {
 			return append([]string{path}, c.Args...), nil
 		}
-		return shell(path, c.Args), nil
+		return slices.Concat(shell, []string{path}, c.Args), nil
 	}
 	if c.Command == "" {
 		return append([]string{filepath.Join(folder, defaultCommand)}, c.Args...), nil

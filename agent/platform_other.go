@@ -10,9 +10,8 @@ import (
 // defaultCommand is run in the folder of an instruction that names none.
 const defaultCommand = "run.ps1"
 
-func shell(script string, args []string) []string {
-	return append([]string{"powershell.exe", "-File", script}, args...)
-}
+// shell runs a script that names no program for it.
+var shell = []string{"powershell.exe", "-File"}
 
 func isOwner(os.FileInfo, owner) bool { return true }
 

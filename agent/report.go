@@ -27,7 +27,7 @@ func report(v view, j Journal, f findings) (map[string][]byte, error) {
 	maps.Copy(next, v.data)
 	ours := j.Checksum != "" && j.Checksum == v.checksum
 	if v.claims(j) {
-		next[plan.KeyState], next[plan.KeyRevision] = []byte(plan.StateInProgress), number(j.Revision)
+		next[plan.KeyState], next[plan.KeyRevision] = []byte(plan.StateInProgress), []byte(strconv.Itoa(j.Revision))
 		delete(next, plan.KeyProbeStatuses)
 	}
 	f.status.Checksum, f.status.Attempt = v.checksum, 0
@@ -79,7 +79,7 @@ func result(next map[string][]byte, v view, j Journal) error {
 		next[plan.KeyFailedChecksum], next[plan.KeyFailedOutput] = []byte(j.Checksum), output
 		final = plan.StateFailed
 	}
-	next[plan.KeyFailureCount], next[plan.KeySuccessCount] = number(j.Failures), number(j.Successes)
+	next[plan.KeyFailureCount], next[plan.KeySuccessCount] = []byte(strconv.Itoa(j.Failures)), []byte(strconv.Itoa(j.Successes))
 	next[plan.KeyLastApplyTime] = []byte(j.Ended.UTC().Format(time.UnixDate))
 	// The claim goes out by itself: no attempt ends before it is seen.
 	if v.state == plan.StateInProgress && (j.Phase == Succeeded || v.exhausted(j)) {
@@ -126,8 +126,6 @@ func observed(next map[string][]byte, f findings) error {
 	next[plan.KeyAgentStatus] = raw
 	return nil
 }
-
-func number(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
 
 func size(data map[string][]byte) int {
 	total := 0

@@ -16,14 +16,15 @@ import (
 	"github.com/drover-project/drover/releases"
 )
 
-// configPath is the file of the distribution's configuration that is ours; others beside it are the user's.
-func (p *planner) configPath() string {
-	return etcDir + p.release.Distribution + "/config.yaml.d/50-rancher.yaml"
-}
+const (
+	// mainConfig is the file of the distribution's configuration that is ours; others beside it are the user's.
+	mainConfig = "50-rancher.yaml"
+	// nodeConfig has labels and taints, apart, for the distribution does not start again for them: once its Node is there the manager sets them.
+	nodeConfig = "51-rancher-node.yaml"
+)
 
-// nodePath has labels and taints, apart, for the distribution does not start again for them: once its Node is there the manager sets them.
-func (p *planner) nodePath() string {
-	return etcDir + p.release.Distribution + "/config.yaml.d/51-rancher-node.yaml"
+func (p *planner) configPath(file string) string {
+	return etcDir + p.release.Distribution + "/config.yaml.d/" + file
 }
 
 // config is the distribution's configuration and the files it names: defaults, then the layers of the specification, then what follows from
@@ -57,7 +58,7 @@ func (l *look) config() (settings, []plan.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return s, append([]plan.File{plan.NewFile(l.configPath(), "0600", text), registers}, files...), nil
+	return s, append([]plan.File{plan.NewFile(l.configPath(mainConfig), "0600", text), registers}, files...), nil
 }
 
 // defaultCNI is the network of RKE2, as Rancher has it. Without the argument RKE2 takes another.

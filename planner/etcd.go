@@ -21,7 +21,7 @@ func (l *look) snapshots(s settings) error {
 		s["etcd-disable-snapshots"] = true
 	}
 	if etcd.SnapshotRetention > 0 {
-		s["etcd-snapshot-retention"] = number(etcd.SnapshotRetention)
+		s["etcd-snapshot-retention"] = json.Number(strconv.FormatInt(etcd.SnapshotRetention, 10))
 	}
 	if etcd.SnapshotScheduleCron != "" {
 		s["etcd-snapshot-schedule-cron"] = etcd.SnapshotScheduleCron
@@ -71,7 +71,7 @@ func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 		s["etcd-s3-skip-ssl-verify"] = true
 	}
 	if s3.Retention > 0 {
-		s["etcd-s3-retention"] = number(s3.Retention)
+		s["etcd-s3-retention"] = json.Number(strconv.FormatInt(s3.Retention, 10))
 	}
 	return nil
 }
@@ -88,5 +88,3 @@ func valueOf(credential map[string][]byte, key string) string {
 	}
 	return ""
 }
-
-func number(n int64) json.Number { return json.Number(strconv.FormatInt(n, 10)) }

@@ -126,7 +126,7 @@ func (l *look) registers() (plan.File, error) {
 	s.add("node-label+", l.nodeLabels()...)
 	s.add("node-taint+", l.nodeTaints()...)
 	text, err := encode(s)
-	file := plan.NewFile(l.nodePath(), "0600", text)
+	file := plan.NewFile(l.configPath(nodeConfig), "0600", text)
 	file.Dynamic, file.Minor = true, true
 	return file, err
 }

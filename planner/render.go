@@ -73,7 +73,7 @@ const maxGone = 256
 // gone are files of earlier plans that this one has no more: the agent deletes them, and they stay in plans as deleted, so that rendering again
 // gives the same. What the distribution has taken over is not touched: its authorities, and its configuration where that is no longer ours.
 func (l *look) gone(files []plan.File) []plan.File {
-	keep := map[string]bool{l.configPath(): true}
+	keep := map[string]bool{l.configPath(mainConfig): true}
 	for _, file := range files {
 		keep[file.Path] = true
 	}
@@ -127,7 +127,7 @@ func (l *look) install(config settings, files []plan.File) (plan.Instruction, er
 	}
 	drain.Files = slices.Clone(restart.Files)
 	for i := range drain.Files {
-		if drain.Files[i][0] == l.configPath() {
+		if drain.Files[i][0] == l.configPath(mainConfig) {
 			drain.Files[i][1] = string(content)
 		}
 	}

@@ -97,7 +97,7 @@ func ExpectNotFound(tb testing.TB, c client.Reader, objs ...client.Object) {
 // it. An empty reason stands for any.
 func ExpectCondition(tb testing.TB, obj runtime.Object, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	tb.Helper()
-	found := condition(tb, obj, kind)
+	found := conditions(tb, obj)[kind]
 	require.NotNil(tb, found, "%T has no condition %s", obj, kind)
 	require.Equal(tb, status, found.Status, "condition %s: %s: %s", kind, found.Reason, found.Message)
 	if reason != "" {
@@ -109,7 +109,7 @@ func ExpectCondition(tb testing.TB, obj runtime.Object, kind string, status meta
 // ExpectNoCondition expects that obj lacks a condition.
 func ExpectNoCondition(tb testing.TB, obj runtime.Object, kind string) {
 	tb.Helper()
-	require.Nil(tb, condition(tb, obj, kind), "%T has condition %s", obj, kind)
+	require.Nil(tb, conditions(tb, obj)[kind], "%T has condition %s", obj, kind)
 }
 
 // ExpectObserved expects that all conditions of obj are about its present generation, or about none: kubectl wait
@@ -121,12 +121,6 @@ func ExpectObserved(tb testing.TB, obj client.Object) {
 	for kind, found := range all {
 		require.Contains(tb, []int64{0, obj.GetGeneration()}, found.ObservedGeneration, "condition %s", kind)
 	}
-}
-
-// condition is one of those that conditions reads.
-func condition(tb testing.TB, obj runtime.Object, kind string) *metav1.Condition {
-	tb.Helper()
-	return conditions(tb, obj)[kind]
 }
 
 // conditions reads status.conditions of any kind, typed or not.

@@ -87,7 +87,7 @@ func Open(ctx context.Context, o Options) (*Access, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Access{o: o, key: key, backoff: newBackoff()}
+	a := &Access{o: o, key: key, backoff: firstBackoff}
 	saved, err := ReadSaved(o.ConnectionFile)
 	switch {
 	case err == nil && o.Server != "" && !saved.ReceivedAt.IsZero() && saved.Configured != o.configured():
@@ -276,10 +276,8 @@ func (a *Access) isHalfway() bool {
 	return age < 0 || age > life/2
 }
 
-// newBackoff is the wait between two requests that failed.
-func newBackoff() wait.Backoff {
-	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 5 * time.Minute}
-}
+// firstBackoff is the wait between two requests that failed.
+var firstBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 5 * time.Minute}
 
 // keep makes an answer the one that counts, also where the disk takes nothing: the plan that makes room there comes by it.
 func (a *Access) keep(answer connect.Answer) error {
@@ -292,7 +290,7 @@ func (a *Access) keep(answer connect.Answer) error {
 	}
 	before := a.current
 	a.saved = Saved{Answer: answer, Received: Received{ReceivedAt: a.o.Clock.Now(), Configured: a.o.configured()}}
-	a.current, a.backoff, a.notYet = next, newBackoff(), time.Time{}
+	a.current, a.backoff, a.notYet = next, firstBackoff, time.Time{}
 	before.transport.CloseIdleConnections()
 	a.write()
 	return nil

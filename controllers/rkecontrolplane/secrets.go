@@ -41,7 +41,11 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	name, begun := s.Name+stateSuffix, s.hasBegun()
 	var err error
 	s.state, err = r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
-		return rkev1.ClusterStateSecretType, map[string][]byte{serverTokenKey: []byte(newToken()), agentTokenKey: []byte(newToken())}, nil
+		tokens := map[string][]byte{}
+		for _, key := range []string{serverTokenKey, agentTokenKey} {
+			tokens[key] = []byte(strings.ToLower(rand.Text() + rand.Text()))
+		}
+		return rkev1.ClusterStateSecretType, tokens, nil
 	})
 	if err != nil {
 		return err
@@ -145,8 +149,6 @@ func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.RKEControlPlane, rkev1.GroupVersion.WithKind("RKEControlPlane"))}}
 }
-
-func newToken() string { return strings.ToLower(rand.Text() + rand.Text()) }
 
 // rememberBootstrapped writes down which machine has made the cluster. Unlike status, the Secret goes along with a move.
 func (r *Reconciler) rememberBootstrapped(ctx context.Context, s *scope, machineID string) error {

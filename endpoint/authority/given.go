@@ -142,7 +142,7 @@ func (s *Source) wanted(ctx context.Context, now time.Time) (*given, error) {
 }
 
 // lookAtGiven takes the user's certificate. While it is wrong the one before is shown, also after a start: it would take all else that the manager does along.
-func (s *Source) lookAtGiven(ctx context.Context) (time.Time, error) {
+func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 	now := s.Now()
 	wanted, wrong := s.wanted(ctx, now)
 	if wrong != nil && s.current.Load() != nil {

@@ -74,9 +74,13 @@ func Load(ctx context.Context, opts Options) (*Source, error) {
 		return nil, errors.New("the endpoint's certificate needs a name")
 	}
 	s := &Source{opts: opts}
-	s.Follower = certificate.Follower{Client: opts.Client, Look: s.look, Now: opts.Now,
+	look := s.lookAtOwn
+	if opts.Given != "" {
+		look = s.lookAtGiven
+	}
+	s.Follower = certificate.Follower{Client: opts.Client, Look: look, Now: opts.Now,
 		Secret: client.ObjectKey{Namespace: opts.Namespace, Name: cmp.Or(opts.Given, Name)}}
-	_, err := s.look(ctx, true)
+	_, err := look(ctx, true)
 	return s, err
 }
 
@@ -110,21 +114,13 @@ func (s *Source) Derive(purpose string) []byte {
 	return mac.Sum(nil)
 }
 
-// look has every replica show what the Secret says now.
-func (s *Source) look(ctx context.Context, _ bool) (time.Time, error) {
-	if s.opts.Given != "" {
-		return s.lookAtGiven(ctx)
-	}
-	return s.lookAtOwn(ctx)
-}
-
 const (
 	servingLife  = 90 * 24 * time.Hour
 	servingRenew = 30 * 24 * time.Hour
 )
 
-// lookAtOwn signs a certificate with our authority.
-func (s *Source) lookAtOwn(ctx context.Context) (time.Time, error) {
+// lookAtOwn signs a certificate with our authority. Every replica shows what the Secret says now.
+func (s *Source) lookAtOwn(ctx context.Context, _ bool) (time.Time, error) {
 	data, again, err := s.store(ctx)
 	if err != nil {
 		return time.Time{}, err
