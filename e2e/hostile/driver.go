@@ -12,15 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rancher/machine/drivers/none"
 	"github.com/rancher/machine/libmachine/drivers"
 	"github.com/rancher/machine/libmachine/log"
 	"github.com/rancher/machine/libmachine/mcnflag"
 	"github.com/rancher/machine/libmachine/state"
 )
 
-// Driver is the driver as far as it answers at all.
+// Driver is the driver as far as it answers at all; it is made of the one that has no servers.
 type Driver struct {
-	*drivers.BaseDriver
+	*none.Driver
 	mode  string
 	token string
 }
@@ -73,27 +74,6 @@ func (d *Driver) Create() error {
 func (d *Driver) GetState() (state.State, error) {
 	return state.Error, errors.New("no answer about a server that was never made")
 }
-
-// GetSSHHostname has no address to give.
-func (d *Driver) GetSSHHostname() (string, error) { return d.GetIP() }
-
-// GetURL has no address to give.
-func (d *Driver) GetURL() (string, error) { return "", nil }
-
-// Remove has nothing to remove.
-func (d *Driver) Remove() error { return nil }
-
-// Start does nothing.
-func (d *Driver) Start() error { return nil }
-
-// Stop does nothing.
-func (d *Driver) Stop() error { return nil }
-
-// Restart does nothing.
-func (d *Driver) Restart() error { return nil }
-
-// Kill does nothing.
-func (d *Driver) Kill() error { return nil }
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
 

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rancher/machine/libmachine/drivers"
+	"github.com/rancher/machine/drivers/none"
 	"github.com/rancher/machine/libmachine/drivers/plugin"
 )
 
@@ -44,7 +44,7 @@ func main() {
 	case "leaves":
 		return
 	}
-	plugin.RegisterDriver(&Driver{BaseDriver: &drivers.BaseDriver{}, mode: mode})
+	plugin.RegisterDriver(&Driver{Driver: none.NewDriver("", ""), mode: mode})
 }
 
 // modeMark stands before the name of what to do, at the end of the file.
