@@ -73,13 +73,13 @@ type Cloud struct {
 	Faults    *fault.Set       // of the API
 	Files     *files.Server    // for download tests
 	Ledger    *ledger.Ledger
+	Tokens    *account.Tokens
 	Endpoints Endpoints // from Start on
 
 	opts      Options
 	bind      string          // where the API, proxy and file server listen: on the bridge with nspawn, else on loopback
 	lock      *os.File        // of the state directory
 	authority tls.Certificate // signs what all of them show; its key is kept nowhere
-	tokens    *account.Tokens
 	network   *account.Network
 	backend   server.Backend
 	real      *nspawn.Backend // the backend, when servers are real
@@ -111,13 +111,13 @@ func New(opts Options) (*Cloud, error) {
 	c := &Cloud{
 		Faults: &fault.Set{}, Files: files.New(), Ledger: ledger.New(),
 		opts: opts, bind: bind, servers: map[string]server.Spec{},
-		tokens: account.NewTokens(opts.Tokens),
+		Tokens: account.NewTokens(opts.Tokens),
 		network: &account.Network{
 			Public: netip.MustParsePrefix(publicRange), Private: netip.MustParsePrefix(privateRange), Gateway: netip.MustParseAddr(host.Gateway),
 		},
 	}
 	c.stopped, c.stop = context.WithCancel(context.Background())
-	_, err := c.tokens.Add(DefaultToken)
+	_, err := c.Tokens.Add(DefaultToken)
 	if err != nil {
 		return nil, err
 	}
@@ -268,14 +268,7 @@ func Clean(ctx context.Context, stateDir string) error {
 }
 
 // Token returns the secret of the default token.
-func (c *Cloud) Token() string { return c.tokens.Secret(DefaultToken) }
-
-// AddToken makes a new API token and returns its secret. A name that is taken is refused: whoever
-// uses that token would be locked out.
-func (c *Cloud) AddToken(name string) (string, error) { return c.tokens.Add(name) }
-
-// RevokeToken makes the API answer 401 to the token.
-func (c *Cloud) RevokeToken(name string) error { return c.tokens.Revoke(name) }
+func (c *Cloud) Token() string { return c.Tokens.Secret(DefaultToken) }
 
 // CAFile returns the path of the certificate of the authority that signed all endpoints, or nothing without a state directory.
 func (c *Cloud) CAFile() string {

@@ -94,13 +94,13 @@ func Command(dir string, with func(command *cobra.Command, do func(*Cloud) error
 			command("ls", "Print the servers as JSON lines", 0, func(q query) error { return printLines(q, q.Servers()) })),
 		Group("token", "API tokens",
 			command("add NAME", "Make a token and print its secret", 1, func(q query) error {
-				secret, err := q.AddToken(q.args[0])
+				secret, err := q.Tokens.Add(q.args[0])
 				if err == nil {
 					q.say("%s\n", secret)
 				}
 				return err
 			}),
-			command("revoke NAME", "Make the API refuse a token", 1, func(q query) error { return q.RevokeToken(q.args[0]) })),
+			command("revoke NAME", "Make the API refuse a token", 1, func(q query) error { return q.Tokens.Revoke(q.args[0]) })),
 		Group("file", "The file server for download tests",
 			command("put NAME PATH", "Serve a file and print its URL and SHA-256", 2, func(q query) error {
 				content, err := q.read(q.args[1])

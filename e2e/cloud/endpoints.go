@@ -55,7 +55,7 @@ func (c *Cloud) listen() error {
 	// Without HTTP/2, so that a lost connection is lost for one request only.
 	secure := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	handler := rest.NewHandler(rest.Options{
-		Account: c.Account, Tokens: c.tokens, Faults: c.Faults, Ledger: c.Ledger, Log: c.opts.Log,
+		Account: c.Account, Tokens: c.Tokens, Faults: c.Faults, Ledger: c.Ledger, Log: c.opts.Log,
 	})
 	apiAddress, err := c.serve(handler, c.bind, secure)
 	if err != nil {

@@ -290,11 +290,11 @@ func TestCreate_with_credentials_that_changed(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "digitalocean")
 	old := "old-" + j.request.Machine.UID
-	secret, err := theCloud.AddToken(old)
+	secret, err := theCloud.Tokens.Add(old)
 	require.NoError(t, err)
 	j.request.CredentialEnv["DIGITALOCEAN_ACCESS_TOKEN"] = secret
 	j.mustCreate()
-	require.NoError(t, theCloud.RevokeToken(old))
+	require.NoError(t, theCloud.Tokens.Revoke(old))
 	code, result := j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitFailed, code)
 	require.Equal(t, rkev1.ClassUnauthorized, result.Class)

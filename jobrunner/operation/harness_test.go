@@ -148,7 +148,7 @@ func newJob(t *testing.T, driver string) *job {
 		Namespace: "team", StateSecret: stateName, Tags: jobrunner.Tags(machine), SSHTimeoutSeconds: 1,
 	}}
 	if driver == "digitalocean" {
-		secret, err := theCloud.AddToken(uid)
+		secret, err := theCloud.Tokens.Add(uid)
 		require.NoError(t, err)
 		j.token = uid
 		j.request.Options = map[string]any{"digitalocean-region": "nyc3", "digitalocean-tags": "mine"}

@@ -115,7 +115,7 @@ func (a *Account) newDroplet(request DropletRequest, keys []string, boot fault.B
 	}
 	d := &droplet{
 		ID: id, Region: request.Region, Size: request.Size, Image: request.Image, Status: statusNew,
-		Created: time.Now().UTC(), Tags: uniqueSorted(request.Tags), Spec: spec,
+		Created: time.Now().UTC(), Tags: slices.Compact(slices.Sorted(slices.Values(request.Tags))), Spec: spec,
 		userData: request.UserData, boot: boot, booted: make(chan struct{}),
 	}
 	a.droplets[id] = d

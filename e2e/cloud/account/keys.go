@@ -97,10 +97,6 @@ func validateTags(tags []string) error {
 	return nil
 }
 
-func uniqueSorted(tags []string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(tags)))
-}
-
 // Tag returns one tag.
 func (a *Account) Tag(name string) (godo.Tag, error) {
 	a.mu.Lock()
@@ -128,7 +124,7 @@ func (a *Account) CreateTag(caller Caller, name string) (godo.Tag, error) {
 }
 
 func (a *Account) addTags(caller Caller, names []string) {
-	for _, name := range uniqueSorted(names) {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		if a.tags[name] {
 			continue
 		}

@@ -22,7 +22,8 @@ func NewTokens(secrets map[string]string) *Tokens {
 	return t
 }
 
-// Add makes a token under a name of its own and returns its secret, which is of the form the real API uses.
+// Add makes a token under a name of its own and returns its secret, which is of the form the real API uses. A name that is taken is refused: whoever uses
+// that token would be locked out.
 func (t *Tokens) Add(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("adding token: it has no name")
@@ -38,7 +39,7 @@ func (t *Tokens) Add(name string) (string, error) {
 	return t.secrets[name], nil
 }
 
-// Revoke makes the API refuse the token.
+// Revoke makes the API answer 401 to the token.
 func (t *Tokens) Revoke(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

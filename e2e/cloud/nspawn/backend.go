@@ -253,8 +253,8 @@ func (b *Backend) Leftovers() []string {
 	for _, name := range names {
 		dir := b.dir(name)
 		left = append(left, "directory "+string(dir))
-		if isMounted(dir.root()) {
-			left = append(left, "mount "+dir.root())
+		if isMounted(dir.in(rootDir)) {
+			left = append(left, "mount "+dir.in(rootDir))
 		}
 		if _, err := net.InterfaceByName(cable(name)); err == nil {
 			left = append(left, "interface "+cable(name))

@@ -26,8 +26,11 @@ const rootMode = 0o755
 // serverDir is the directory of one server.
 type serverDir string
 
-// Files in it, beside the root, its upper layer and what that layer works with.
+// What is in it.
 const (
+	rootDir = "root"
+	// upperDir is the root's upper layer, and workDir what that layer works with.
+	upperDir, workDir = "upper", "work"
 	// completeFile names the image, once everything is there for the first boot.
 	completeFile = "complete"
 	// copiedFile is there once the root is a whole copy of the image.
@@ -39,12 +42,10 @@ const (
 
 func (d serverDir) name() string          { return filepath.Base(string(d)) }
 func (d serverDir) in(name string) string { return filepath.Join(string(d), name) }
-func (d serverDir) root() string          { return d.in("root") }
-func (d serverDir) upper() string         { return d.in("upper") }
 
 // prepare writes everything the server needs before its first boot.
 func (d serverDir) prepare(spec server.Spec, opts Options) error {
-	for _, path := range []string{d.root(), d.upper(), d.in("work"), d.in(containerdDir)} {
+	for _, path := range []string{d.in(rootDir), d.in(upperDir), d.in(workDir), d.in(containerdDir)} {
 		if err := makeDir(path); err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func (d serverDir) prepare(spec server.Spec, opts Options) error {
 		files = append(files, file{filepath.Join(seedDir, name), content, 0o600})
 	}
 	for _, file := range files {
-		if err := writeFile(filepath.Join(d.upper(), file.name), file.content, file.mode); err != nil {
+		if err := writeFile(filepath.Join(d.in(upperDir), file.name), file.content, file.mode); err != nil {
 			return err
 		}
 	}
@@ -78,13 +79,13 @@ func (d serverDir) prepare(spec server.Spec, opts Options) error {
 // mountRoot puts a writable root over the image: an overlay where the file
 // system can, else a copy, for which it is noted when it is whole.
 func (b *Backend) mountRoot(ctx context.Context, image string, dir serverDir) error {
-	if isMounted(dir.root()) || exists(dir.in(copiedFile)) {
+	if isMounted(dir.in(rootDir)) || exists(dir.in(copiedFile)) {
 		return nil
 	}
 	// A comma ends an option, a colon a lower layer.
 	option, layer := strings.NewReplacer(`\`, `\\`, `,`, `\,`), strings.NewReplacer(`\`, `\\`, `,`, `\,`, `:`, `\:`)
-	mountErr := b.host.mountOverlay(dir.root(), fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s",
-		layer.Replace(image), option.Replace(dir.upper()), option.Replace(dir.in("work"))))
+	mountErr := b.host.mountOverlay(dir.in(rootDir), fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s",
+		layer.Replace(image), option.Replace(dir.in(upperDir)), option.Replace(dir.in(workDir))))
 	if mountErr == nil {
 		return nil
 	}
@@ -96,14 +97,14 @@ func (b *Backend) mountRoot(ctx context.Context, image string, dir serverDir) er
 
 // copyRoot is for state directories on file systems that cannot carry an overlay.
 func copyRoot(ctx context.Context, image string, dir serverDir) error {
-	if err := os.RemoveAll(dir.root()); err != nil { // what a crash left of a copy
+	if err := os.RemoveAll(dir.in(rootDir)); err != nil { // what a crash left of a copy
 		return err
 	}
-	if err := makeDir(dir.root()); err != nil {
+	if err := makeDir(dir.in(rootDir)); err != nil {
 		return err
 	}
-	for _, from := range []string{image, dir.upper()} {
-		output, err := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", from+"/.", dir.root()).CombinedOutput()
+	for _, from := range []string{image, dir.in(upperDir)} {
+		output, err := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", from+"/.", dir.in(rootDir)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
 		}

@@ -77,7 +77,7 @@ func startKeeper(dir serverDir, groups cgroups, server []string) (process, error
 func nspawnCommand(dir serverDir) []string {
 	store := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(dir.in(containerdDir))
 	return []string{
-		"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", "--directory=" + dir.root(), "--machine=" + dir.name(),
+		"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", "--directory=" + dir.in(rootDir), "--machine=" + dir.name(),
 		"--network-bridge=" + host.BridgeName, "--capability=all", "--system-call-filter=add_key keyctl bpf @privileged",
 		"--bind=" + store + ":/var/lib/containerd", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--console=pipe",
