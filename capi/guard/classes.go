@@ -39,15 +39,10 @@ func checkClass(ctx context.Context, reader client.Reader, cluster *clusterv1.Cl
 	} else if err != nil {
 		return fmt.Errorf("reading the ClusterClass: %w", err)
 	}
-	if !mayUse(class, cluster.Namespace) {
+	if !rkev1.Allows(class, cluster.Namespace) {
 		return errClass
 	}
 	return nil
-}
-
-// mayUse reports whether Clusters of a namespace may be made from a class.
-func mayUse(class *clusterv1.ClusterClass, namespace string) bool {
-	return class.Namespace == namespace || rkev1.Allows(class, namespace)
 }
 
 // variablesOf are all that a Cluster gives.

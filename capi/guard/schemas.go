@@ -19,6 +19,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // The schema of a ClusterClass's variable is compiled and run in our process. Its patterns are Go's regular expressions: half a kilobyte of them can
@@ -318,7 +320,7 @@ func (c Classes) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	if refused == nil && request.Kind.Kind == "Cluster" && json.Unmarshal(request.Object.Raw, cluster) == nil {
 		_, refused = variableWeights(cluster, class)
 	}
-	if refused != nil || !mayUse(class, request.Namespace) {
+	if refused != nil || !rkev1.Allows(class, request.Namespace) {
 		*class = clusterv1.ClusterClass{}
 		return apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusterclasses").GroupResource(), key.Name)
 	}

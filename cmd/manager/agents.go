@@ -82,7 +82,7 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager, changed func()) 
 		return nil, fmt.Errorf("%w (--agents-dir)", err)
 	}
 	sums := map[string]string{}
-	for name, sum := range assets.Sums() {
+	for name, sum := range assets.Sums {
 		if architecture, is := strings.CutPrefix(name, agents.LinuxPrefix); is {
 			sums[architecture] = sum
 		}

@@ -60,7 +60,7 @@ func (w *world) moveEndpoint() {
 		Authorities: func(string) []byte { return authorities }, Recorder: events.NewFakeRecorder(10)})
 	require.NoError(w, err)
 	w.endpoint.Server, w.endpoint.CAChecksum, w.endpoint.Sums = server.URL, plan.Checksum(authorities), map[string]string{}
-	for name, sum := range w.assets.Sums() {
+	for name, sum := range w.assets.Sums {
 		w.endpoint.Sums[strings.TrimPrefix(name, "drover-agent-linux-")] = sum
 	}
 }

@@ -28,8 +28,9 @@ var agentFile = regexp.MustCompile(`^drover-agent-(linux|windows)-(amd64|arm64)(
 
 // Assets are the agents' binaries in a directory.
 type Assets struct {
+	// Sums are the SHA-256 sums of the files by name, lower-case hex.
+	Sums map[string]string
 	dir  string
-	sums map[string]string
 }
 
 // LoadAssets hashes the agents in a directory. A directory without any is an error, for no server could be set up.
@@ -38,16 +39,16 @@ func LoadAssets(dir string) (*Assets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the agents' directory: %w", err)
 	}
-	a := &Assets{dir: dir, sums: map[string]string{}}
+	a := &Assets{dir: dir, Sums: map[string]string{}}
 	for _, entry := range entries {
 		if !agentFile.MatchString(entry.Name()) || !entry.Type().IsRegular() {
 			continue
 		}
-		if a.sums[entry.Name()], err = sumOf(filepath.Join(dir, entry.Name())); err != nil {
+		if a.Sums[entry.Name()], err = sumOf(filepath.Join(dir, entry.Name())); err != nil {
 			return nil, fmt.Errorf("hashing agent %s: %w", entry.Name(), err)
 		}
 	}
-	if len(a.sums) == 0 {
+	if len(a.Sums) == 0 {
 		return nil, fmt.Errorf("there is no agent in %s: it needs files such as drover-agent-linux-amd64", dir)
 	}
 	return a, nil
@@ -66,14 +67,11 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// Sums are the SHA-256 sums of the files by name, lower-case hex.
-func (a *Assets) Sums() map[string]string { return a.sums }
-
 // ServeHTTP implements http.Handler; the request's path value "name" is the file's, or with .sha256 that of its sum. Parts of a file can be asked for, so that
 // a download that broke goes on.
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, ofSum := strings.CutSuffix(r.PathValue("name"), ".sha256")
-	sum, ok := a.sums[name]
+	sum, ok := a.Sums[name]
 	switch {
 	case !ok:
 		http.NotFound(w, r)

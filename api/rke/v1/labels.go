@@ -76,8 +76,11 @@ const (
 	CloudCredentialSecretType = "provisioning.cattle.io/cloud-credential"
 )
 
-// Allows reports whether an object's AllowedNamespacesAnnotation names a namespace.
+// Allows reports whether a namespace is the object's own, or its AllowedNamespacesAnnotation names it.
 func Allows(obj metav1.Object, namespace string) bool {
+	if obj.GetNamespace() == namespace {
+		return true
+	}
 	for allowed := range strings.SplitSeq(obj.GetAnnotations()[AllowedNamespacesAnnotation], ",") {
 		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == namespace {
 			return true

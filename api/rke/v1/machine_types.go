@@ -119,15 +119,10 @@ func MachineAddresses(machine *clusterv1.Machine) (external, internal []string) 
 		default: // names are looked up by somebody else
 		}
 	}
-	if given := listed(machine.Annotations[AddressAnnotation]); len(given) > 0 {
-		external = given
-	}
-	if given := listed(machine.Annotations[InternalAddressAnnotation]); len(given) > 0 {
-		internal = given
+	for annotation, addresses := range map[string]*[]string{AddressAnnotation: &external, InternalAddressAnnotation: &internal} {
+		if given := strings.FieldsFunc(machine.Annotations[annotation], func(r rune) bool { return r == ',' || r == ' ' }); len(given) > 0 {
+			*addresses = given
+		}
 	}
 	return external, internal
-}
-
-func listed(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
