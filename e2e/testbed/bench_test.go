@@ -51,7 +51,7 @@ func newBench(t *testing.T) *bench {
 	b.Testbed, err = New(Options{Out: b.screen})
 	require.NoError(t, err)
 	b.isRoot = true
-	require.NoError(t, os.MkdirAll(filepath.Join(b.StateDir, logsDir), 0o700))
+	require.NoError(t, os.MkdirAll(b.in(logsDir), 0o700))
 	return b
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,11 +13,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// clusterExample is examples/k3s.yaml as it works here, where servers pull from the local cloud's registry.
-func (t *Testbed) clusterExample() string { return filepath.Join(t.StateDir, "k3s.yaml") }
-
-// clusterKubeconfig is where the demo keeps the kubeconfig of the cluster that it makes.
-func (t *Testbed) clusterKubeconfig() string { return filepath.Join(t.StateDir, "one.kubeconfig") }
+const (
+	// clusterExample is examples/k3s.yaml as it works here, where servers pull from the local cloud's registry.
+	clusterExample = "k3s.yaml"
+	// clusterKubeconfig is where the demo keeps the kubeconfig of the cluster that it makes.
+	clusterKubeconfig = "one.kubeconfig"
+)
 
 // writeClusterExample writes clusterExample.
 func (t *Testbed) writeClusterExample(context.Context) error {
@@ -42,7 +42,7 @@ func (t *Testbed) writeClusterExample(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(t.clusterExample(), []byte(text), 0o600)
+	return os.WriteFile(t.in(clusterExample), []byte(text), 0o600)
 }
 
 // withRegistry has the RKEControlPlanes among the manifests pull from a registry, verified by an authority (PEM).
@@ -80,13 +80,13 @@ func (t *Testbed) DemoCluster(ctx context.Context) error {
 	ready := t.show("kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")
 	return t.present(ctx, []func(context.Context) error{
 		t.shows("A cluster of k3s from one server and one worker",
-			t.show("kubectl", "apply", "--server-side", "-f", t.clusterExample()),
+			t.show("kubectl", "apply", "--server-side", "-f", t.in(clusterExample)),
 			t.showUntil(5*time.Minute, run, "kubectl", "get", "machines.cluster.x-k8s.io"), ready),
-		t.shows("kubectl talks to it", t.show("drover", "kubeconfig", "one", "--file", t.clusterKubeconfig()),
-			t.show("kubectl", "--kubeconfig", t.clusterKubeconfig(), "get", "nodes", "-o", "wide")),
+		t.shows("kubectl talks to it", t.show("drover", "kubeconfig", "one", "--file", t.in(clusterKubeconfig)),
+			t.show("kubectl", "--kubeconfig", t.in(clusterKubeconfig), "get", "nodes", "-o", "wide")),
 		t.shows("An argument of all kubelets is changed on the same servers",
 			t.show("kubectl", "patch", "rkecontrolplane", "one", "--type", "merge", "-p", `{"spec":{"machineGlobalConfig":{"kubelet-arg":["max-pods=50"]}}}`),
-			t.showUntil(5*time.Minute, changed, "kubectl", "--kubeconfig", t.clusterKubeconfig(),
+			t.showUntil(5*time.Minute, changed, "kubectl", "--kubeconfig", t.in(clusterKubeconfig),
 				"get", "nodes", "-o", "custom-columns=NODE:.metadata.name,PROVIDER ID:.spec.providerID,PODS:.status.capacity.pods"), ready),
 		t.shows("It says how it is", t.show("drover", "why", "cluster/one")),
 		t.shows("Deleting the cluster", t.show("kubectl", "delete", "cluster", "one", "--timeout", "5m"), t.show("drover", "get")),

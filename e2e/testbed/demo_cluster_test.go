@@ -34,8 +34,8 @@ func TestDemoCluster(t *testing.T) {
 	require.NoError(t, b.DemoCluster(t.Context()))
 	requireGolden(t, "demo-cluster-screen.txt", b.stable(b.screen.String()))
 	require.Contains(t, b.calls(t), "localcloud [clean] [--state-dir] [DIR/.drover/cloud]\n")
-	require.NoFileExists(t, b.clusterExample())
-	require.NoFileExists(t, b.clusterKubeconfig(), "it is the administrator's")
+	require.NoFileExists(t, b.in(clusterExample))
+	require.NoFileExists(t, b.in(clusterKubeconfig), "it is the administrator's")
 }
 
 func TestWithRegistry(t *testing.T) {

@@ -77,7 +77,7 @@ func (t *Testbed) UpAndTell(ctx context.Context) error {
 	}
 	t.say("%s", strings.NewReplacer(
 		"KUBECONFIG_PATH", quote(t.readable(t.Kubeconfig())), "BIN_PATH", quote(t.Path()),
-		"EXAMPLE", quote(t.readable(t.example("digitalocean.yaml"))), "A_CLUSTER", quote(t.readable(t.clusterExample())), "CLOUD_DIR", quote(t.readable(t.CloudDir())),
+		"EXAMPLE", quote(t.readable(t.example("digitalocean.yaml"))), "A_CLUSTER", quote(t.readable(t.in(clusterExample))), "CLOUD_DIR", quote(t.readable(t.CloudDir())),
 	).Replace(whatNext))
 	return nil
 }

@@ -17,11 +17,6 @@ const (
 	kubeReadyLimit = 3 * time.Minute
 )
 
-func (t *Testbed) kubeDir() string { return filepath.Join(t.StateDir, "kube") }
-
-// shimDir holds a kubectl, for machines that have none.
-func (t *Testbed) shimDir() string { return filepath.Join(t.StateDir, "shims") }
-
 func (t *Testbed) startKube(ctx context.Context) error {
 	if err := t.writeKubectl(); err != nil {
 		return err
@@ -29,7 +24,7 @@ func (t *Testbed) startKube(ctx context.Context) error {
 	if t.kubeReady(ctx) == nil {
 		return nil
 	}
-	process, err := t.daemon("localkube.log", "localkube", "server", "--data-dir", t.kubeDir(),
+	process, err := t.daemon("localkube.log", "localkube", "server", "--data-dir", t.in(kubeDir),
 		"--node", "--kubeconfig", t.Kubeconfig())
 	if err != nil {
 		return err
@@ -48,17 +43,17 @@ func (t *Testbed) kubeReady(ctx context.Context) error {
 
 // ImportImage makes the image in a tarball known to the node; it is never pulled.
 func (t *Testbed) ImportImage(ctx context.Context, path string) error {
-	_, err := t.run(ctx, "localkube", "images", "import", path, "--data-dir", t.kubeDir())
+	_, err := t.run(ctx, "localkube", "images", "import", path, "--data-dir", t.in(kubeDir))
 	return err
 }
 
 // writeKubectl makes a kubectl out of localkube's own.
 func (t *Testbed) writeKubectl() error {
-	if err := os.MkdirAll(t.shimDir(), 0o750); err != nil {
+	if err := os.MkdirAll(t.in(shimsDir), 0o750); err != nil {
 		return fmt.Errorf("making the folder of shims: %w", err)
 	}
 	script := fmt.Sprintf("#!/bin/sh\nexec %s kubectl \"$@\"\n", quote(filepath.Join(t.BinDir, "localkube")))
-	return os.WriteFile(filepath.Join(t.shimDir(), "kubectl"), []byte(script), 0o700) //nolint:gosec // a program must be executable
+	return os.WriteFile(filepath.Join(t.in(shimsDir), "kubectl"), []byte(script), 0o700) //nolint:gosec // a program must be executable
 }
 
 const (
@@ -78,11 +73,6 @@ const (
 func (t *Testbed) CloudDir() string { return filepath.Join(t.StateDir, "cloud") }
 
 func (t *Testbed) rootfsDir() string { return filepath.Join(t.CacheDir, "rootfs") }
-
-func (t *Testbed) buildRootfs(ctx context.Context) error {
-	_, err := t.run(ctx, "localcloud", "rootfs", "build", "--rootfs-dir", t.rootfsDir())
-	return err
-}
 
 func (t *Testbed) startCloud(ctx context.Context) error {
 	if t.cloudReady(ctx) == nil {

@@ -60,7 +60,7 @@ func (t *Testbed) daemon(log, name string, args ...string) (*os.Process, error) 
 }
 
 func (t *Testbed) lookup(name string) (string, error) {
-	for _, dir := range []string{t.BinDir, t.shimDir()} {
+	for _, dir := range []string{t.BinDir, t.in(shimsDir)} {
 		path := filepath.Join(dir, name)
 		if _, err := exec.LookPath(path); err == nil {
 			return path, nil

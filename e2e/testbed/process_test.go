@@ -18,12 +18,12 @@ func TestProgramsAreFoundWhereTheyAre(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"), mode))
 	}
-	write(filepath.Join(b.shimDir(), "both"), 0o700)
+	write(filepath.Join(b.in(shimsDir), "both"), 0o700)
 	write(filepath.Join(b.BinDir, "both"), 0o700)
-	write(filepath.Join(b.shimDir(), "plain"), 0o600)
+	write(filepath.Join(b.in(shimsDir), "plain"), 0o600)
 	require.NoError(t, os.Mkdir(filepath.Join(b.BinDir, "folder"), 0o700))
 	for name, want := range map[string]string{
-		"kubectl": filepath.Join(b.shimDir(), "kubectl"),
+		"kubectl": filepath.Join(b.in(shimsDir), "kubectl"),
 		"drover":  filepath.Join(b.BinDir, "drover"),
 		"both":    filepath.Join(b.BinDir, "both"),
 		"plain":   "", "folder": "", "sh": "", // the machine's own are not ours

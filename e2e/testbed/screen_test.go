@@ -146,7 +146,7 @@ func TestDiagnosisTellsWhatCanBeHad(t *testing.T) {
 esac`,
 	})
 	requireGolden(t, "diagnosis.txt", b.Diagnose(t.Context(), "story-1"))
-	require.NoError(t, os.RemoveAll(b.shimDir()))
+	require.NoError(t, os.RemoveAll(b.in(shimsDir)))
 	t.Setenv("PATH", "")
 	require.Contains(t, b.Diagnose(t.Context(), "story-1"), "executable file not found")
 }

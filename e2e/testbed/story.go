@@ -39,7 +39,7 @@ func (t *Testbed) KubeconfigFor(namespace, path string) error {
 }
 
 // Path is where a story finds drover, kubectl and localcloud.
-func (t *Testbed) Path() string { return t.BinDir + ":" + t.shimDir() }
+func (t *Testbed) Path() string { return t.BinDir + ":" + t.in(shimsDir) }
 
 // StoryEnv is what stories may refer to: the file server's address and checksum of the plugin.
 func (t *Testbed) StoryEnv(ctx context.Context) ([]string, error) {

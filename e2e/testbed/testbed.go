@@ -10,7 +10,13 @@ import (
 	"time"
 )
 
-const logsDir = "logs"
+// What is in the state directory.
+const (
+	logsDir = "logs"
+	kubeDir = "kube"
+	// shimsDir holds a kubectl, for machines that have none.
+	shimsDir = "shims"
+)
 
 // Options of a Testbed.
 type Options struct {
@@ -66,7 +72,7 @@ func (t *Testbed) Up(ctx context.Context) error {
 	if !t.isRoot {
 		return errors.New("containers and servers need root: run as root")
 	}
-	if err := os.MkdirAll(filepath.Join(t.StateDir, logsDir), 0o750); err != nil {
+	if err := os.MkdirAll(t.in(logsDir), 0o750); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
 	}
 	for _, s := range t.steps() {
@@ -81,7 +87,10 @@ func (t *Testbed) Up(ctx context.Context) error {
 
 func (t *Testbed) steps() []step {
 	return []step{
-		{"local cloud: the image of its servers", t.buildRootfs},
+		{"local cloud: the image of its servers", func(ctx context.Context) error {
+			_, err := t.run(ctx, "localcloud", "rootfs", "build", "--rootfs-dir", t.rootfsDir())
+			return err
+		}},
 		{"local cloud: API, proxy and file server on " + cloudAddress, t.startCloud},
 		{"local cloud: examples/k3s.yaml with its registry", t.writeClusterExample},
 		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.startKube},
@@ -103,31 +112,34 @@ func (t *Testbed) Kubeconfig() string { return filepath.Join(t.StateDir, "kubeco
 func (t *Testbed) Env() []string {
 	return append(os.Environ(),
 		"KUBECONFIG="+t.Kubeconfig(),
-		"PATH="+t.shimDir()+":"+t.BinDir+":"+os.Getenv("PATH"),
+		"PATH="+t.in(shimsDir)+":"+t.BinDir+":"+os.Getenv("PATH"),
 	)
 }
 
-func (t *Testbed) log(name string) string { return filepath.Join(t.StateDir, logsDir, name) }
+// in is a path in the state directory.
+func (t *Testbed) in(name string) string { return filepath.Join(t.StateDir, name) }
+
+func (t *Testbed) log(name string) string { return filepath.Join(t.in(logsDir), name) }
 
 // Down stops everything and removes every trace but CacheDir; it is safe when nothing runs. Of a part that could not be
 // stopped the files stay, for the next try needs them, and so does what is not the testbed's.
 func (t *Testbed) Down(ctx context.Context) error {
 	var kubeErr, cloudErr error
-	if exists(t.kubeDir()) {
-		_, kubeErr = t.run(ctx, "localkube", "down", "--data-dir", t.kubeDir())
+	if exists(t.in(kubeDir)) {
+		_, kubeErr = t.run(ctx, "localkube", "down", "--data-dir", t.in(kubeDir))
 	}
 	if exists(t.CloudDir()) {
 		_, cloudErr = t.run(ctx, "localcloud", "clean", "--state-dir", t.CloudDir())
 	}
-	remove := []string{t.shimDir()}
+	remove := []string{t.in(shimsDir)}
 	if kubeErr == nil {
-		remove = append(remove, t.kubeDir(), t.Kubeconfig())
+		remove = append(remove, t.in(kubeDir), t.Kubeconfig())
 	}
 	if cloudErr == nil {
-		remove = append(remove, t.CloudDir(), t.clusterExample(), t.clusterKubeconfig())
+		remove = append(remove, t.CloudDir(), t.in(clusterExample), t.in(clusterKubeconfig))
 	}
 	if kubeErr == nil && cloudErr == nil {
-		remove = append(remove, filepath.Join(t.StateDir, logsDir))
+		remove = append(remove, t.in(logsDir))
 	}
 	errs := []error{kubeErr, cloudErr}
 	for _, path := range remove {

@@ -189,7 +189,7 @@ func TestADaemonThatEndsIsNotWaitedFor(t *testing.T) {
 	require.EqualError(t, b.startKube(t.Context()), "it ended at once, its last lines:\nport 6443 is taken")
 	_, err := b.daemon("x.log", "nothing")
 	require.EqualError(t, err, "nothing is not in "+b.BinDir+": run make build")
-	require.NoError(t, os.RemoveAll(filepath.Join(b.StateDir, logsDir)))
+	require.NoError(t, os.RemoveAll(b.in(logsDir)))
 	_, err = b.daemon("x.log", "localkube")
 	require.ErrorContains(t, err, "opening the log: ")
 }
@@ -268,8 +268,8 @@ func TestKubectlIsLocalkubes(t *testing.T) {
 	require.Equal(t, "a manifest", out)
 	require.Equal(t, "localkube [kubectl] [apply] [-f] [-] [a b] [$HOME\"']\n", b.calls(t))
 	require.NoError(t, b.writeKubectl(), "again")
-	require.NoError(t, os.RemoveAll(b.shimDir()))
-	require.NoError(t, os.WriteFile(b.shimDir(), nil, 0o600))
+	require.NoError(t, os.RemoveAll(b.in(shimsDir)))
+	require.NoError(t, os.WriteFile(b.in(shimsDir), nil, 0o600))
 	require.ErrorContains(t, b.writeKubectl(), "making the folder of shims: ")
 }
 
@@ -300,7 +300,7 @@ func used(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
 	b.programs(t, nil)
-	for _, dir := range []string{b.kubeDir(), b.CloudDir(), b.rootfsDir()} {
+	for _, dir := range []string{b.in(kubeDir), b.CloudDir(), b.rootfsDir()} {
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 	}
 	require.NoError(t, os.WriteFile(b.Kubeconfig(), nil, 0o600))
