@@ -38,20 +38,16 @@ func (r *Reconciler) access(ctx context.Context, s *scope) error {
 		return step.Progress(rkev1.APINotReachedReason, "nobody asks whether "+server+" answers", 0)
 	}
 	if !r.Clusters.Reaches(client.ObjectKeyFromObject(s.cluster)) {
-		return step.Wait(rkev1.APINotReachedReason, r.unreached(s, server), 0)
+		who := "neither " + server + " nor a server of the control plane answers the manager; there is no tunnel yet to servers that it cannot reach"
+		if r.Clusters.Proxied(client.ObjectKeyFromObject(s.cluster)) {
+			who = server + " does not answer by way of the manager's proxy, and no server of the control plane was called: put what is reached without it into NO_PROXY"
+		}
+		return step.Wait(rkev1.APINotReachedReason, who, 0)
 	}
 	s.Status.Initialization.ControlPlaneInitialized = new(true)
 	s.Status.Initialized, s.Status.Ready = true, true
 	s.conditions.True(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.detour(s))
 	return nil
-}
-
-// unreached says who does not answer the manager.
-func (r *Reconciler) unreached(s *scope, server string) string {
-	if r.Clusters.Proxied(client.ObjectKeyFromObject(s.cluster)) {
-		return server + " does not answer by way of the manager's proxy, and no server of the control plane was called: put what is reached without it into NO_PROXY"
-	}
-	return "neither " + server + " nor a server of the control plane answers the manager; there is no tunnel yet to servers that it cannot reach"
 }
 
 // detour says that the endpoint which the user gave is not the way by which the cluster is reached; empty if it is.

@@ -170,12 +170,8 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 	if at := out.data[useNextKey]; wrong == nil && len(at) > 0 {
 		log.FromContext(ctx).Info("Showing the endpoint's certificate before until agents trust what verifies the new one", "secret", s.Secret, "until", string(at))
 	}
-	s.showGiven(out, now)
-	return again, nil
-}
-
-func (s *Source) showGiven(g *given, now time.Time) {
-	bundle, known := g.served(), runs(g.data[earlierKey], now)
+	bundle, known := out.served(), runs(out.data[earlierKey], now)
 	maps.Copy(known, runs(bundle, now))
-	s.show(&shown{cert: g.Certificate, bundle: bundle, known: known, key: g.data[keyKey]})
+	s.show(&shown{cert: out.Certificate, bundle: bundle, known: known, key: out.data[keyKey]})
+	return again, nil
 }

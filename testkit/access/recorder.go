@@ -29,6 +29,8 @@ const maxRefusal = 64 << 10
 type Recorder struct {
 	server   *httptest.Server
 	resolver request.RequestInfoResolver
+	// certificate is the server's, PEM.
+	certificate []byte
 
 	mu      sync.Mutex
 	uses    map[Grant]bool
@@ -65,6 +67,7 @@ func NewRecorder(tb testing.TB, config *rest.Config) *Recorder {
 	}))
 	r.server.EnableHTTP2 = true
 	r.server.StartTLS()
+	r.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw})
 	tb.Cleanup(func() {
 		r.server.CloseClientConnections()
 		r.server.Close()
@@ -79,7 +82,7 @@ func (r *Recorder) Kubeconfig(tb testing.TB, token string) string {
 	require.NoError(tb, clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "recorded",
 		Contexts:       map[string]*clientcmdapi.Context{"recorded": {Cluster: "recorded", AuthInfo: "recorded"}},
-		Clusters:       map[string]*clientcmdapi.Cluster{"recorded": {Server: r.server.URL, CertificateAuthorityData: r.certificate()}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"recorded": {Server: r.server.URL, CertificateAuthorityData: r.certificate}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"recorded": {Token: token}},
 	}, path))
 	return path
@@ -87,11 +90,7 @@ func (r *Recorder) Kubeconfig(tb testing.TB, token string) string {
 
 // Config leads through the recorder with that token.
 func (r *Recorder) Config(token string) *rest.Config {
-	return &rest.Config{Host: r.server.URL, BearerToken: token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: r.certificate()}}
-}
-
-func (r *Recorder) certificate() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw})
+	return &rest.Config{Host: r.server.URL, BearerToken: token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: r.certificate}}
 }
 
 // note looks at an answer; one that an apply made needs the right to create as well.
