@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -312,35 +311,6 @@ func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision i
 				cancel(errOvertaken)
 			}
 		}
-	}
-}
-
-// longAfter is how long an instruction runs before that is told: one that hangs must have a name, and most end before.
-const longAfter = 2 * time.Minute
-
-// tellLong writes which instruction runs, when it does for long, and takes back one that does no more. Each is one write; what is told next takes it back, too.
-func (a *Agent) tellLong(ctx context.Context, checksum string) {
-	a.mu.Lock()
-	secret, running, since := a.secret, a.running, a.runningSince
-	a.mu.Unlock()
-	if secret == nil {
-		return
-	}
-	says := ""
-	if running != "" && a.o.Clock.Since(since) >= longAfter {
-		says = running + " since " + since.UTC().Format(time.RFC3339)
-	}
-	status, err := plan.DecodeAgentStatus(secret.Data[plan.KeyAgentStatus])
-	if err != nil || status.Checksum != checksum || status.Running == says {
-		return
-	}
-	status.Running = says
-	data := maps.Clone(secret.Data)
-	if data[plan.KeyAgentStatus], err = json.Marshal(status); err != nil {
-		return
-	}
-	if _, err := a.update(ctx, secret, data); err != nil {
-		a.o.Log.Error(err, "Telling what runs is tried again")
 	}
 }
 

@@ -152,3 +152,24 @@ func root(chain []*x509.Certificate) *x509.Certificate {
 	}
 	return current
 }
+
+// maxGone bounds how many files of earlier plans are remembered.
+const maxGone = 256
+
+// gone are files of earlier plans that this one has no more: the agent deletes them, and they stay in plans as deleted, so that rendering again
+// gives the same. What the distribution has taken over is not touched: its authorities, and its configuration where that is no longer ours.
+func (l *look) gone(files []plan.File) []plan.File {
+	keep := map[string]bool{l.configPath(mainConfig): true}
+	for _, file := range files {
+		keep[file.Path] = true
+	}
+	var gone []plan.File
+	for _, path := range l.progress.delivered.Paths {
+		if keep[path] || l.Spec.UnmanagedConfig && strings.HasPrefix(path, etcDir) || strings.HasPrefix(path, l.dataDir()+"/server/tls/") {
+			continue
+		}
+		gone = append(gone, plan.File{Path: path, Action: plan.ActionDelete, Dynamic: true})
+	}
+	slices.SortFunc(gone, func(a, b plan.File) int { return strings.Compare(a.Path, b.Path) })
+	return gone[:min(len(gone), maxGone)]
+}
