@@ -69,18 +69,12 @@ func (a accountCloud) get(ctx context.Context, server Server) (Server, error) {
 	return a.server(ctx, id)
 }
 
-// page says where in a list one is: how many items the page has and the whole list, and where the next page is, empty after the last.
-// A list that does not say how long it is has a total of 0. Where pages are numbered, next is the number of one, and what is on it changes.
+// page says where in a list one is: how many items the page has and the whole list, and where the next page is, by its cursor or by its
+// number; neither after the last. A list that does not say how long it is has a total of 0. What is on a page with a number changes.
 type page struct {
 	items, total int
 	next         string
-	numbered     bool
-}
-
-// then is the page with a number.
-func (p page) then(number int) page {
-	p.next, p.numbered = strconv.Itoa(number), true
-	return p
+	nextNumber   int
 }
 
 // errNotWhole means that a list ended before it had as many items as it says.
@@ -104,8 +98,11 @@ func everyPage(ask func(cursor string) (page, error)) (numbered bool, err error)
 			return false, err
 		}
 		items += at.items
-		numbered = numbered || at.numbered
-		if cursor = at.next; cursor != "" {
+		cursor = at.next
+		if at.nextNumber > 0 {
+			numbered, cursor = true, strconv.Itoa(at.nextNumber)
+		}
+		if cursor != "" {
 			continue
 		}
 		if items < at.total {
@@ -130,8 +127,6 @@ var errNoJSON = errors.New("the answer is not that of the cloud's API")
 type answers struct {
 	status atomic.Int32
 }
-
-func (a *answers) client() *http.Client { return &http.Client{Transport: a, Timeout: requestTimeout} }
 
 // RoundTrip implements http.RoundTripper.
 func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {

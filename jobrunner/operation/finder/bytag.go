@@ -101,7 +101,7 @@ func (b ByTag) Namesakes(ctx context.Context, machine Machine) ([]Server, error)
 	}
 	found, err := b.ask(ctx, jobrunner.TagMachine, of(jobrunner.TagMachine))
 	return slices.DeleteFunc(found, func(server Server) bool {
-		return server.uid() == of(jobrunner.TagMachineUID) || server.Tags[jobrunner.TagManagement] != of(jobrunner.TagManagement)
+		return server.Tags[jobrunner.TagMachineUID] == of(jobrunner.TagMachineUID) || server.Tags[jobrunner.TagManagement] != of(jobrunner.TagManagement)
 	}), err
 }
 
@@ -137,13 +137,13 @@ func (b ByTag) Within(ctx context.Context) string { return b.cloud.within(ctx) }
 // Remove implements Finder, also for what List returned. The tag is read again, for it can be changed.
 func (b ByTag) Remove(ctx context.Context, server Server) error {
 	now, err := server, errNoTag
-	if server.uid() != "" && server.ID != "" {
+	if server.Tags[jobrunner.TagMachineUID] != "" && server.ID != "" {
 		now, err = b.cloud.get(ctx, server)
 	}
 	switch {
 	case err == nil && now.ID == "":
 		return nil
-	case err == nil && now.uid() != server.uid():
+	case err == nil && now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID]:
 		err = errNotOurs
 	case err == nil:
 		err = b.cloud.destroy(ctx, now)

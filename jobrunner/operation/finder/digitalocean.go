@@ -80,7 +80,7 @@ func nextPage(cursor string, response *godo.Response) page {
 	if response.Links == nil || response.Links.IsLastPage() {
 		return page{}
 	}
-	return page{}.then(pageNumber(cursor) + 1)
+	return page{nextNumber: pageNumber(cursor) + 1}
 }
 
 func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Server {

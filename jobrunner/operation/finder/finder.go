@@ -53,9 +53,6 @@ type Server struct {
 	number string
 }
 
-// uid is the UID of the machine that the tags name.
-func (s Server) uid() string { return s.Tags[jobrunner.TagMachineUID] }
-
 // Machine says whose servers and leftovers are looked for.
 type Machine struct {
 	// InstanceName is the server's name at the cloud.
@@ -80,7 +77,7 @@ type Machine struct {
 // namespace and name. That may be cut, and is then compared with ours as the flag cuts it.
 func (m Machine) Owns(driver string, server Server) bool {
 	flag := clouds.Of(driver).Tags
-	if server.uid() != flag.Value(m.Tags[jobrunner.TagMachineUID]) {
+	if server.Tags[jobrunner.TagMachineUID] != flag.Value(m.Tags[jobrunner.TagMachineUID]) {
 		return false
 	}
 	name := m.Tags[jobrunner.TagMachine]
@@ -135,10 +132,38 @@ func For(driver string, values map[string]any) Finder {
 
 // ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
 func ListerFor(driver string, values map[string]any) *ByTag {
-	if found := cloudFor(driver, values); found != nil {
-		return &ByTag{found, driver, Pause}
+	token, options := "", flags(values)
+	for _, flag := range ExternalFlags(driver) {
+		token = options.text(flag.Name)
 	}
-	return nil
+	var found cloud
+	switch driver {
+	case digitalOceanName:
+		source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: options.text("digitalocean-access-token")})
+		transport := &oauth2.Transport{Source: source, Base: http.DefaultTransport}
+		found = &digitalOcean{client: godo.NewClient(&http.Client{Transport: transport, Timeout: requestTimeout})}
+	case amazonName:
+		found = newAmazonEC2(options)
+	case azureName:
+		found = newAzure(options)
+	case googleName:
+		found = newGoogle(options)
+	case vSphereName:
+		found = &vSphere{
+			host: options.text("vmwarevsphere-vcenter"), port: valueOf[int](options, "vmwarevsphere-vcenter-port"),
+			datacenter: options.text("vmwarevsphere-datacenter"),
+			username:   options.text("vmwarevsphere-username"), password: options.text("vmwarevsphere-password"),
+		}
+	case hetznerName:
+		found = accountCloud{accountAPI: newHetzner(token), driver: driver}
+	case linodeName:
+		found = accountCloud{accountAPI: newLinode(token), driver: driver}
+	case vultrName:
+		found = accountCloud{accountAPI: newVultr(token), driver: driver}
+	default:
+		return nil
+	}
+	return &ByTag{found, driver, Pause}
 }
 
 // OwnerFor returns the Owner of a driver, configured with the values of the driver's flags; nil where servers have no tag of
@@ -155,34 +180,6 @@ func OwnerFor(driver string, values map[string]any) Owner {
 	}
 	if lister := ListerFor(driver, values); lister != nil {
 		return lister
-	}
-	return nil
-}
-
-func cloudFor(driver string, options flags) cloud {
-	token := ""
-	for _, flag := range ExternalFlags(driver) {
-		token = options.text(flag.Name)
-	}
-	switch driver {
-	case digitalOceanName:
-		source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: options.text("digitalocean-access-token")})
-		transport := &oauth2.Transport{Source: source, Base: http.DefaultTransport}
-		return &digitalOcean{client: godo.NewClient(&http.Client{Transport: transport, Timeout: requestTimeout})}
-	case amazonName:
-		return newAmazonEC2(options)
-	case azureName:
-		return newAzure(options)
-	case googleName:
-		return newGoogle(options)
-	case vSphereName:
-		return newVSphere(options)
-	case hetznerName:
-		return accountCloud{accountAPI: newHetzner(token), driver: driver}
-	case linodeName:
-		return accountCloud{accountAPI: newLinode(token), driver: driver}
-	case vultrName:
-		return accountCloud{accountAPI: newVultr(token), driver: driver}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
@@ -23,7 +24,8 @@ type hetzner struct {
 }
 
 func newHetzner(token string, options ...hcloud.ClientOption) *hetzner {
-	return &hetzner{client: hcloud.NewClient(append(options, hcloud.WithToken(token), hcloud.WithHTTPClient((&answers{}).client()))...)}
+	client := &http.Client{Transport: &answers{}, Timeout: requestTimeout}
+	return &hetzner{client: hcloud.NewClient(append(options, hcloud.WithToken(token), hcloud.WithHTTPClient(client))...)}
 }
 
 // page implements accountAPI. A token is of one project, and a project's servers are in one list.
@@ -40,15 +42,11 @@ func (h *hetzner) page(ctx context.Context, tag, value, cursor string) ([]Server
 	if response.Meta.Pagination == nil {
 		return nil, page{}, errNoJSON
 	}
-	at := page{total: response.Meta.Pagination.TotalEntries}
-	if next := response.Meta.Pagination.NextPage; next != 0 {
-		at = at.then(next)
-	}
 	var listed []Server
 	for _, server := range servers {
 		listed = append(listed, hetznerTagged(server))
 	}
-	return listed, at, nil
+	return listed, page{total: response.Meta.Pagination.TotalEntries, nextNumber: response.Meta.Pagination.NextPage}, nil
 }
 
 func hetznerTagged(server *hcloud.Server) Server {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"github.com/linode/linodego"
@@ -24,7 +25,7 @@ type linode struct {
 }
 
 func newLinode(token string) *linode {
-	client := linodego.NewClient((&answers{}).client())
+	client := linodego.NewClient(&http.Client{Transport: &answers{}, Timeout: requestTimeout})
 	client.SetToken(token)
 	// By itself the SDK asks a thousand times.
 	client.SetRetryCount(sdkRetries)
@@ -51,7 +52,7 @@ func (l *linode) page(ctx context.Context, tag, value, cursor string) ([]Server,
 	}
 	at := page{total: asked.Results}
 	if pageNumber(cursor) < asked.Pages {
-		at = at.then(pageNumber(cursor) + 1)
+		at.nextNumber = pageNumber(cursor) + 1
 	}
 	var listed []Server
 	for i := range instances {

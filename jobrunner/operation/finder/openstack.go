@@ -158,7 +158,7 @@ func holds(body any, name string) error {
 
 // Remove implements Finder. Who it is was proven when it was found, and an id is given once.
 func (o *openStack) Remove(ctx context.Context, server Server) error {
-	if server.ID == "" || server.uid() == "" {
+	if server.ID == "" || server.Tags[jobrunner.TagMachineUID] == "" {
 		return errNoTag
 	}
 	api, err := o.connect(ctx)

@@ -87,7 +87,7 @@ func TestOwner(t *testing.T) {
 		for id, uid := range map[any]string{"11": uidA, "12": uidB, "13": "", "99": "", "0": "", nil: ""} {
 			server, err := get(thirdPartyAccount(p), id)
 			require.NoError(t, err)
-			require.Equal(t, uid, server.uid(), id)
+			require.Equal(t, uid, server.Tags[jobrunner.TagMachineUID], id)
 			require.Equal(t, slices.Contains([]any{"11", "12", "13"}, id), server.ID == id)
 		}
 		for _, refused := range []*fakeAPI{{status: 401}, {status: 503}, {page: true, status: 404}} {

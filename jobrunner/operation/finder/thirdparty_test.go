@@ -17,6 +17,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/jobrunner"
 )
 
 // fakeServer is a server of a fakeAPI; its tags are as the driver's flag writes them.
@@ -260,7 +261,7 @@ func TestThirdParties_Find(t *testing.T) {
 		found, err := finder.Find(t.Context(), sought(uidA))
 		require.NoError(t, err)
 		require.Len(t, found, 1, "once, though a list that moves shows it twice, and nobody else's, though the API shows all")
-		require.Equal(t, uidA, found[0].uid())
+		require.Equal(t, uidA, found[0].Tags[jobrunner.TagMachineUID])
 		require.Equal(t, "198.18.0.1", found[0].Record["IPAddress"])
 		record, err := json.Marshal(found[0].Record)
 		require.NoError(t, err)

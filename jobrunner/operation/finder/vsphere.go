@@ -35,14 +35,6 @@ type vSphere struct {
 
 var _ cloud = (*vSphere)(nil)
 
-func newVSphere(options flags) *vSphere {
-	return &vSphere{
-		host: options.text("vmwarevsphere-vcenter"), port: valueOf[int](options, "vmwarevsphere-vcenter-port"),
-		datacenter: options.text("vmwarevsphere-datacenter"),
-		username:   options.text("vmwarevsphere-username"), password: options.text("vmwarevsphere-password"),
-	}
-}
-
 // get implements cloud.
 func (v *vSphere) get(ctx context.Context, server Server) (found Server, err error) {
 	id := cmp.Or(server.ID, recordText(server.Record, "MachineId"))
