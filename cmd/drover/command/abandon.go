@@ -25,12 +25,12 @@ func newAbandon(e *env) *cobra.Command {
 		Long: `Give up the server of a machine that is being deleted but whose server cannot be removed: tells what may remain at the cloud,
 asks, and sets the annotation ` + rkev1.AbandonAnnotation + `. The machine then goes; what remains at the cloud is yours to remove.`,
 		Example:           `  {name} abandon web-1`,
-		Args:              arguments(oneName),
+		Args:              oneName,
 		ValidArgsFunction: e.completeOneMachine,
 		RunE:              func(cmd *cobra.Command, args []string) error { return e.abandon(cmd.Context(), args[0], yes) },
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
-	return withName(e, cmd)
+	return cmd
 }
 
 func (e *env) abandon(ctx context.Context, name string, yes bool) error {

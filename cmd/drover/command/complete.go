@@ -93,28 +93,21 @@ func (e *env) completeOther(cmd *cobra.Command, toComplete string) (names []stri
 	return names, true
 }
 
-// completeWhy completes machines and the words of other kinds, and after such a word and its slash what is of that kind.
-func (e *env) completeWhy(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	if names, is := e.completeOther(cmd, toComplete); is && len(args) == 0 {
+// completeKinds completes what list has, and words of other kinds; after such a word and its slash what is of that kind.
+func (e *env) completeKinds(list lister, words ...string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if names, is := e.completeOther(cmd, toComplete); is {
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}
+		names := matching(e.briefly(cmd, list), nil, toComplete)
+		if fitting := matching(words, nil, toComplete); toComplete != "" && len(fitting) > 0 {
+			return append(names, fitting...), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, directive := e.completeOneMachine(cmd, args, toComplete)
-	words := matching([]string{"cluster/", "driver/", "md/", "ms/", "rkecontrolplane/", "rcp/"}, nil, toComplete)
-	if len(args) == 0 && toComplete != "" && len(words) > 0 {
-		return append(names, words...), directive | cobra.ShellCompDirectiveNoSpace
-	}
-	return names, directive
-}
-
-// completeClusters completes names of CAPI Clusters, with the word of their kind or without.
-func (e *env) completeClusters(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if names, is := e.completeOther(cmd, toComplete); is {
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-	return e.complete(others("Cluster", ""))(cmd, args, toComplete)
 }
 
 // completeFlags completes the flags that every command has.

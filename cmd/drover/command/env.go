@@ -28,7 +28,7 @@ type env struct {
 // restConfig is how to reach the cluster the flags name. The limits are raised, for one command is one user's.
 func (e *env) restConfig() (*rest.Config, error) {
 	// Mistakes that would be told as the kubeconfig's.
-	wrong := func(err error) (*rest.Config, error) { return nil, &usageError{err: err, help: e.Name + " --help"} }
+	wrong := func(err error) (*rest.Config, error) { return nil, &usageError{err, e.Name + " --help"} }
 	if text := ptr.Deref(e.flags.Timeout, ""); text != "" {
 		if d, err := clientcmd.ParseTimeout(text); err != nil || d < 0 {
 			return wrong(fmt.Errorf("--request-timeout=%s is no duration such as 30s", text))

@@ -25,15 +25,13 @@ const (
 
 // usageError is a mistake in the command line.
 type usageError struct {
-	err  error
+	error
+
 	help string
 }
 
-// Error implements error.
-func (e *usageError) Error() string { return e.err.Error() }
-
 // Unwrap gives the cause.
-func (e *usageError) Unwrap() error { return e.err }
+func (e *usageError) Unwrap() error { return e.error }
 
 // exitError ends the process with a code. Without a cause there is no message: what there is to say was said.
 type exitError struct {
@@ -45,27 +43,17 @@ type exitError struct {
 func (e *exitError) Error() string { return fmt.Sprintf("exit status %d: %v", e.code, e.cause) }
 
 func usage(cmd *cobra.Command, err error) error {
-	return &usageError{err: err, help: cmd.CommandPath() + " --help"}
+	return &usageError{err, cmd.CommandPath() + " --help"}
 }
 
 func usagef(cmd *cobra.Command, format string, args ...any) error {
 	return usage(cmd, fmt.Errorf(format, args...))
 }
 
-// arguments makes the mistakes a validator finds usage errors.
-func arguments(validate cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := validate(cmd, args); err != nil {
-			return usage(cmd, err)
-		}
-		return nil
-	}
-}
-
 // oneName wants exactly one NAME.
-func oneName(cmd *cobra.Command, args []string) error {
+func oneName(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef(cmd, "one NAME is needed, %d were given", len(args))
+		return fmt.Errorf("one NAME is needed, %d were given", len(args))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ that takes and for which drivers it is possible. Where no machine is left to tel
   {name} gc -A -o json
   {name} gc --delete --grace 24h
   {name} gc --driver digitalocean --credential do-token`,
-		Args: arguments(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case o.credential != "" && o.driver == "":
@@ -68,7 +68,7 @@ that takes and for which drivers it is possible. Where no machine is left to tel
 	flags.DurationVar(&o.grace, "grace", time.Hour, "How old a server must be to be an orphan.")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "How long to wait for the cloud, in all.")
 	o.output = newOutput(cmd, false)
-	return withName(e, cmd)
+	return cmd
 }
 
 func (e *env) gc(ctx context.Context, o *gcOptions) error {

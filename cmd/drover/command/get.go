@@ -60,7 +60,7 @@ NAME is a machine or the CAPI Machine that owns it; without names all are listed
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Go on and print each change.")
 	o.output = newOutput(cmd, true)
 	cmd.AddCommand(newDrivers(e, "get drivers"))
-	return withName(e, cmd)
+	return cmd
 }
 
 func (e *env) get(ctx context.Context, o *getOptions) error {
@@ -189,12 +189,6 @@ func selectNamed(machines []*facts.Machine, names []string) (selected []*facts.M
 	return selected, missing
 }
 
-// withName puts the name drover is called by into a command's examples.
-func withName(e *env, cmd *cobra.Command) *cobra.Command {
-	cmd.Example = strings.ReplaceAll(cmd.Example, "{name}", e.Name)
-	return cmd
-}
-
 // newDrivers is the command below root and, for who knows kubectl, below get; call is how it is called there.
 func newDrivers(e *env, call string) *cobra.Command {
 	var out *output
@@ -214,7 +208,7 @@ func newDrivers(e *env, call string) *cobra.Command {
 		},
 	}
 	out = newOutput(cmd, true)
-	return withName(e, cmd)
+	return cmd
 }
 
 func (e *env) drivers(ctx context.Context, out *output, names []string) error {

@@ -34,13 +34,13 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 		Example: `  {name} kubeconfig one --merge --switch    # kubectl talks to cluster one from now on
   {name} kubeconfig one --file one.yaml
   kubectl --kubeconfig one.yaml get nodes`,
-		Args: arguments(func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef(cmd, "one CLUSTER is needed")
+				return errors.New("one CLUSTER is needed")
 			}
 			return nil
-		}),
-		ValidArgsFunction: e.completeClusters,
+		},
+		ValidArgsFunction: e.completeKinds(others("Cluster", "")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.use && !o.merge:
@@ -60,7 +60,7 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 	cmd.Flags().BoolVar(&o.use, "switch", false, "With --merge: make it the current context.")
 	cmd.Flags().BoolVar(&o.force, "force", false, "Replace a file that holds something else, or a cluster of that name with another authority.")
 	_ = cmd.MarkFlagFilename("file")
-	return withName(e, cmd)
+	return cmd
 }
 
 // clusterName is the name of a Cluster that a user wrote, as NAME or cluster/NAME.

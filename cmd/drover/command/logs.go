@@ -43,7 +43,7 @@ probes are not healthy. It comes from the machine's plan Secret, and instruction
   {name} logs web-1 -f --operation remove
   {name} logs web-1 --operation create --attempt 2
   {name} logs web-1 --agent`,
-		Args:              arguments(oneName),
+		Args:              oneName,
 		ValidArgsFunction: e.completeOneMachine,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -67,7 +67,7 @@ probes are not healthy. It comes from the machine's plan Secret, and instruction
 	cmd.Flags().BoolVarP(&o.want.Previous, "previous", "p", false, "The attempt before the newest.")
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "What the agent on the server reports, not what the driver said.")
 	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"create", "remove"}, cobra.ShellCompDirectiveNoFileComp))
-	return withName(e, cmd)
+	return cmd
 }
 
 // agentLog prints what a machine's agent reports.
@@ -166,7 +166,7 @@ func (e *env) toTerminal(write func(io.Writer) error) error {
 
 // filtered has text written without what a terminal would obey.
 func (e *env) filtered(write func(io.Writer) error) error {
-	out := facts.NewTerminal(e.Streams.Out)
+	out := &facts.Terminal{Out: e.Streams.Out}
 	return errors.Join(write(out), out.Flush())
 }
 

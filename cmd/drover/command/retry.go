@@ -39,7 +39,7 @@ last attempt failed. So are with -l those with the labels, and with --all those 
   {name} retry md/pool
   {name} retry -l cluster.x-k8s.io/cluster-name=demo
   {name} retry --all`,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			given := 0
 			for _, is := range []bool{len(args) > 0, o.selector != "", o.all} {
 				if is {
@@ -47,10 +47,10 @@ last attempt failed. So are with -l those with the labels, and with --all those 
 				}
 			}
 			if given != 1 {
-				return usagef(cmd, "either NAMEs, or -l, or --all is needed")
+				return errors.New("either NAMEs, or -l, or --all is needed")
 			}
 			if _, err := labels.Parse(o.selector); err != nil {
-				return usagef(cmd, "the selector %q cannot be read: %w", o.selector, err)
+				return fmt.Errorf("the selector %q cannot be read: %w", o.selector, err)
 			}
 			return nil
 		},
@@ -62,7 +62,7 @@ last attempt failed. So are with -l those with the labels, and with --all those 
 	}
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Retry the machines with these labels whose last attempt failed.")
 	cmd.Flags().BoolVar(&o.all, "all", false, "Retry all machines of the namespace whose last attempt failed.")
-	return withName(e, cmd)
+	return cmd
 }
 
 // retry asks for an attempt of each machine that is meant. One that cannot be asked for does not keep the others.

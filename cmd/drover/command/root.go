@@ -96,7 +96,21 @@ func newRoot(o Options) (*cobra.Command, *env) {
 		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
-	return withName(e, root), e
+	// Examples have the name that drover is called by, and what is wrong with arguments is a mistake in the command line.
+	for all := []*cobra.Command{root}; len(all) > 0; all = all[1:] {
+		command := all[0]
+		all = append(all, command.Commands()...)
+		command.Example = strings.ReplaceAll(command.Example, "{name}", o.Name)
+		if check := command.Args; check != nil {
+			command.Args = func(cmd *cobra.Command, args []string) error {
+				if err := check(cmd, args); err != nil {
+					return usage(cmd, err)
+				}
+				return nil
+			}
+		}
+	}
+	return root, e
 }
 
 const rootLong = `See, reach and mend the machines that Drover makes. A kubeconfig is all it needs.
@@ -115,9 +129,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	cmd.SuggestionsMinimumDistance = suggestionDistance
-	err := fmt.Errorf("unknown command %q", args[0])
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		err = fmt.Errorf("unknown command %q (did you mean %q?)", args[0], similar[0])
+		return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], similar[0])
 	}
-	return usage(cmd, err)
+	return fmt.Errorf("unknown command %q", args[0])
 }

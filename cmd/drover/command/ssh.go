@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -39,12 +40,12 @@ hosts; the server's host key is verified all the same.`,
   {name} ssh web-1 -- uname -r
   {name} ssh web-1 -- 'journalctl -u ssh | tail'
   tar c dir | {name} ssh web-1 -- tar x`,
-		Args: arguments(func(cmd *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash != 1 || len(args) == 0 || dash < 0 && len(args) > 1 {
-				return usagef(cmd, "one machine's NAME is needed, and -- before a command")
+				return errors.New("one machine's NAME is needed, and -- before a command")
 			}
 			return nil
-		}),
+		},
 		ValidArgsFunction: e.completeOneMachine,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.terminal && o.noTerminal {
@@ -72,7 +73,7 @@ hosts; the server's host key is verified all the same.`,
 	addLoginFlags(cmd, &o.login)
 	cmd.Flags().BoolVarP(&o.terminal, "tty", "t", false, "Give the command a terminal.")
 	cmd.Flags().BoolVarP(&o.noTerminal, "no-tty", "T", false, "Give the shell no terminal.")
-	return withName(e, cmd)
+	return cmd
 }
 
 // addLoginFlags adds what ssh, scp and keys have in common.
@@ -152,7 +153,7 @@ What is neither a file nor a directory, or cannot be read, is left out and named
 	}
 	addLoginFlags(cmd, &login)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "Copy directories with all they hold.")
-	return withName(e, cmd)
+	return cmd
 }
 
 // keysOptions are the flags of keys.
@@ -171,7 +172,7 @@ func newKeys(e *env) *cobra.Command {
 command with which your own ssh logs in. Files of another machine or by other hands are not overwritten without --force.`,
 		Example: `  {name} keys web-1 --dir ~/.ssh/drover
   ssh -F ~/.ssh/drover/web-1/config web-1`,
-		Args:              arguments(oneName),
+		Args:              oneName,
 		ValidArgsFunction: e.completeOneMachine,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkLogin(cmd, o.login); err != nil {
@@ -184,7 +185,7 @@ command with which your own ssh logs in. Files of another machine or by other ha
 	cmd.Flags().BoolVar(&o.force, "force", false, "Overwrite files that were not written for this machine.")
 	addAddressFlags(cmd, &o.login)
 	_ = cmd.MarkFlagDirname("dir")
-	return withName(e, cmd)
+	return cmd
 }
 
 func (e *env) keys(ctx context.Context, name string, o *keysOptions) error {

@@ -33,7 +33,7 @@ func newVersion(e *env) *cobra.Command {
 		Use:               "version",
 		Short:             "Print the versions of drover and of the cluster",
 		Example:           "  {name} version\n  {name} version --client -o json",
-		Args:              arguments(cobra.NoArgs),
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" && output != "yaml" {
@@ -60,7 +60,7 @@ func newVersion(e *env) *cobra.Command {
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Print as json or yaml.")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "Do not ask the cluster.")
-	return withName(e, cmd)
+	return cmd
 }
 
 // clusterVersion asks the cluster, and not for long.

@@ -30,8 +30,8 @@ what was left behind is told.`,
   {name} why rkecontrolplane/one
   {name} why driver/digitalocean
   {name} why web-1 -o json`,
-		Args:              arguments(oneName),
-		ValidArgsFunction: e.completeWhy,
+		Args:              oneName,
+		ValidArgsFunction: e.completeKinds(machinesIn, "cluster/", "driver/", "md/", "ms/", "rkecontrolplane/", "rcp/"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "" && format != "json" && format != "yaml" {
 				return usagef(cmd, "the output %q is unknown; -o takes json or yaml", format)
@@ -52,7 +52,7 @@ what was left behind is told.`,
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "Print as json or yaml.")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
-	return withName(e, cmd)
+	return cmd
 }
 
 // explain finds out what NAME means, and explains it.

@@ -144,9 +144,7 @@ func GoneCluster(s *facts.ClusterRemains, command string) *Report {
 		words := advice.Words{"ns": s.Namespace, "machine": m.Name}
 		r.Next = append(r.Next, words.Fill("See what it waits for, for it may have a server: drover why {machine} -n {ns}")...)
 	}
-	for i := range s.CAPIMachines {
-		r.Related = append(r.Related, relatedMachine(&s.CAPIMachines[i]))
-	}
+	r.Related = append(r.Related, relatedMachines(s.CAPIMachines)...)
 	for _, name := range s.Secrets {
 		r.Related = append(r.Related, Related{"Secret", facts.Clean(name), ""})
 	}

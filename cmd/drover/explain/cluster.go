@@ -48,7 +48,7 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 			r.Related = append(r.Related, Related{part.Kind, facts.Clean(part.Name), objectState(*part)})
 		}
 	}
-	r.relateMachines(s)
+	r.Related = append(r.Related, relatedMachines(s.Machines)...)
 	r.decideCluster(s)
 	r.finish(command)
 	return r
@@ -73,7 +73,7 @@ func ControlPlane(s *facts.ClusterSnapshot, command string) *Report {
 		r.Related = []Related{{"Cluster", facts.Clean(s.Cluster.Name), facts.Clean(s.Cluster.Status.Phase)}}
 		words["cluster"] = s.Cluster.Name
 	}
-	r.relateMachines(s)
+	r.Related = append(r.Related, relatedMachines(s.Machines)...)
 	if s.Cluster != nil && ptr.Deref(s.Cluster.Spec.Paused, false) {
 		r.Blocker = &Blocker{Reason: clusterv1.PausedReason}
 		r.say(pausedCluster, words)
@@ -82,12 +82,6 @@ func ControlPlane(s *facts.ClusterSnapshot, command string) *Report {
 	}
 	r.finish(command)
 	return r
-}
-
-func (r *Report) relateMachines(s *facts.ClusterSnapshot) {
-	for i := range s.Machines {
-		r.Related = append(r.Related, relatedMachine(&s.Machines[i]))
-	}
 }
 
 // running are the versions of the Nodes, where one has another than is wanted.
@@ -105,28 +99,35 @@ func running(s *facts.ClusterSnapshot) string {
 	return strings.Join(versions, ", ")
 }
 
-// relatedMachine tells what a CAPI Machine is for, and what its plan waits for.
-func relatedMachine(m *clusterv1.Machine) Related {
-	var roles []string
-	for _, role := range []struct{ name, label string }{{"etcd", rkev1.EtcdRoleLabel}, {"control plane", rkev1.ControlPlaneRoleLabel}, {"worker", rkev1.WorkerRoleLabel}} {
-		if m.Labels[role.label] == "true" {
-			roles = append(roles, role.name)
+// relatedMachines tell what CAPI Machines are for, and what their plans wait for.
+func relatedMachines(machines []clusterv1.Machine) []Related {
+	var list []Related
+	for i := range machines {
+		m := &machines[i]
+		var roles []string
+		for _, role := range []struct{ name, label string }{
+			{"etcd", rkev1.EtcdRoleLabel}, {"control plane", rkev1.ControlPlaneRoleLabel}, {"worker", rkev1.WorkerRoleLabel},
+		} {
+			if m.Labels[role.label] == "true" {
+				roles = append(roles, role.name)
+			}
 		}
+		state := []string{m.Status.Phase}
+		if m.DeletionTimestamp != nil {
+			state = append(state, "being deleted")
+		}
+		if plan := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition); plan != nil {
+			state = append(state, plan.Reason)
+		}
+		if m.Status.NodeRef.IsDefined() {
+			state = append(state, "node "+m.Status.NodeRef.Name)
+		}
+		if len(roles) > 0 {
+			state = append(state, "roles "+strings.Join(roles, "+"))
+		}
+		list = append(list, Related{"Machine", facts.Clean(m.Name), facts.Clean(strings.TrimPrefix(strings.Join(state, ", "), ", "))})
 	}
-	state := []string{m.Status.Phase}
-	if m.DeletionTimestamp != nil {
-		state = append(state, "being deleted")
-	}
-	if plan := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition); plan != nil {
-		state = append(state, plan.Reason)
-	}
-	if m.Status.NodeRef.IsDefined() {
-		state = append(state, "node "+m.Status.NodeRef.Name)
-	}
-	if len(roles) > 0 {
-		state = append(state, "roles "+strings.Join(roles, "+"))
-	}
-	return Related{"Machine", facts.Clean(m.Name), facts.Clean(strings.TrimPrefix(strings.Join(state, ", "), ", "))}
+	return list
 }
 
 func (r *Report) decideCluster(s *facts.ClusterSnapshot) {

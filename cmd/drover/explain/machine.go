@@ -174,7 +174,14 @@ func (d *decision) decideDone() {
 	}
 	switch {
 	case unwell != nil:
-		d.decideNodeUnwell(unwell)
+		// What its agent is behind with, which is told before, may have the same cause.
+		if d.Blocker == nil {
+			d.blockAt(unwell)
+		} else {
+			d.tell(unwell)
+		}
+		d.say(own{"Its node " + d.CAPIMachine.Status.NodeRef.Name + " is not well, or is not reached: the server may be off, gone or too busy.",
+			nextNodeUnwell}, d.words)
 	case behind == nil && bootstrap == nil && d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined():
 		d.decideNoNode()
 	}
@@ -198,16 +205,6 @@ func (d *decision) tellServer(runs bool) {
 			"When the file has it, let it go: kubectl -n {ns} patch secret {state} --type merge -p '{\"metadata\":{\"finalizers\":null}}'",
 			"Then put it back as it was, and remove the file: kubectl -n {ns} create -f {state}.yaml"}}, d.words)
 	}
-}
-
-// decideNodeUnwell is for a server whose node was there. What its agent is behind with, which is told before, may have the same cause.
-func (d *decision) decideNodeUnwell(step *Step) {
-	if d.Blocker == nil {
-		d.blockAt(step)
-	} else {
-		d.tell(step)
-	}
-	d.say(own{"Its node " + d.CAPIMachine.Status.NodeRef.Name + " is not well, or is not reached: the server may be off, gone or too busy.", nextNodeUnwell}, d.words)
 }
 
 // decideNoNode is for a server that is no Node yet: its control plane may give no plans, or the cluster's API be out of the manager's reach.

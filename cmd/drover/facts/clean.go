@@ -38,12 +38,11 @@ const maxLine = 64 << 10
 // Terminal writes text from outside to a terminal, which must show it and not obey it: each line as Clean would have it, with its
 // spaces. What goes into a file should stay as it is.
 type Terminal struct {
-	out  io.Writer
+	// Out is the terminal. The last line comes with Flush, unless it ended.
+	Out io.Writer
+
 	line []byte
 }
-
-// NewTerminal writes to out. The last line comes with Flush, unless it ended.
-func NewTerminal(out io.Writer) *Terminal { return &Terminal{out: out} }
 
 // Write implements io.Writer.
 func (t *Terminal) Write(p []byte) (int, error) {
@@ -58,7 +57,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 			return 0, err
 		}
 		if ended {
-			if _, err := io.WriteString(t.out, "\n"); err != nil {
+			if _, err := io.WriteString(t.Out, "\n"); err != nil {
 				return 0, err
 			}
 		}
@@ -73,6 +72,6 @@ func (t *Terminal) Flush() error {
 	if shown == "" {
 		return nil
 	}
-	_, err := io.WriteString(t.out, shown)
+	_, err := io.WriteString(t.Out, shown)
 	return err
 }

@@ -57,7 +57,7 @@ func FuzzClean(f *testing.F) {
 func onTerminal(t *testing.T, text string, size int) string {
 	t.Helper()
 	var out strings.Builder
-	terminal := facts.NewTerminal(&out)
+	terminal := &facts.Terminal{Out: &out}
 	for rest := text; rest != ""; {
 		piece := rest[:min(size, len(rest))]
 		n, err := io.WriteString(terminal, piece)

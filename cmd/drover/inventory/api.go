@@ -78,14 +78,6 @@ type ListOptions struct {
 	name string
 }
 
-func (o ListOptions) options() metav1.ListOptions {
-	options := metav1.ListOptions{LabelSelector: o.Selector}
-	if o.name != "" {
-		options.FieldSelector = fields.OneTermEqualSelector("metadata.name", o.name).String()
-	}
-	return options
-}
-
 // Machines lists the machines of the given kinds. A kind the user may not list is an error only when no kind can be listed;
 // otherwise denied names it.
 func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) (machines []*facts.Machine, denied []string, err error) {
@@ -172,10 +164,14 @@ func get[T any](ctx context.Context, a *API, resource schema.GroupVersionResourc
 func list[T any](ctx context.Context, a *API, resource schema.GroupVersionResource, o ListOptions,
 	read func(*unstructured.Unstructured) (T, error)) ([]T, error) {
 	var all []T
+	selected := metav1.ListOptions{LabelSelector: o.Selector}
+	if o.name != "" {
+		selected.FieldSelector = fields.OneTermEqualSelector("metadata.name", o.name).String()
+	}
 	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return a.Dynamic.Resource(resource).Namespace(o.Namespace).List(ctx, options)
 	}
-	err := pager.New(page).EachListItem(ctx, o.options(), func(object runtime.Object) error {
+	err := pager.New(page).EachListItem(ctx, selected, func(object runtime.Object) error {
 		u, ok := object.(*unstructured.Unstructured)
 		if !ok {
 			return fmt.Errorf("unexpected %T", object)

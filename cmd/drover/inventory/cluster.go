@@ -98,7 +98,8 @@ func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now t
 		s.Version, _, _ = unstructured.NestedString(controlPlane.Object, "spec", "kubernetesVersion")
 		uids = append(uids, controlPlane.GetUID())
 	}
-	s.Machines, err = a.machinesOfCluster(ctx, namespace, name)
+	ofCluster := ListOptions{Namespace: namespace, Selector: labels.Set{clusterv1.ClusterNameLabel: name}.String()}
+	s.Machines, err = list(ctx, a, capiMachines, ofCluster, decode[clusterv1.Machine])
 	read(err)
 	for i := 0; i < len(s.Machines) && s.Failure == nil && err == nil; i++ {
 		s.Failure, err = a.failure(ctx, &s.Machines[i])
@@ -113,16 +114,16 @@ func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now t
 func (a *API) ClusterRemains(ctx context.Context, namespace, name string) *facts.ClusterRemains {
 	left := &facts.ClusterRemains{Namespace: namespace, Name: name}
 	read := func(err error) { left.Problems = appendProblem(left.Problems, err) }
-	selector := labels.Set{clusterv1.ClusterNameLabel: name}.String()
+	ofCluster := ListOptions{Namespace: namespace, Selector: labels.Set{clusterv1.ClusterNameLabel: name}.String()}
 	kinds, err := a.Kinds(ctx)
 	read(err)
-	left.Machines, _, err = a.Machines(ctx, kinds, ListOptions{Namespace: namespace, Selector: selector})
+	left.Machines, _, err = a.Machines(ctx, kinds, ofCluster)
 	read(err)
-	left.CAPIMachines, err = a.machinesOfCluster(ctx, namespace, name)
+	left.CAPIMachines, err = list(ctx, a, capiMachines, ofCluster, decode[clusterv1.Machine])
 	if !isAbsent(err) {
 		read(err)
 	}
-	secrets, err := a.Kube.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	secrets, err := a.Kube.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: ofCluster.Selector})
 	if err != nil {
 		read(fmt.Errorf("listing the Secrets of Cluster %s: %w", name, err))
 		return left
@@ -166,9 +167,4 @@ func (a *API) named(ctx context.Context, namespace string, ref clusterv1.Contrac
 		return nil, nil
 	}
 	return a.object(ctx, rkev1.GroupVersion.WithResource(strings.ToLower(ref.Kind)+"s"), namespace, ref.Name)
-}
-
-func (a *API) machinesOfCluster(ctx context.Context, namespace, cluster string) ([]clusterv1.Machine, error) {
-	ofCluster := ListOptions{Namespace: namespace, Selector: labels.Set{clusterv1.ClusterNameLabel: cluster}.String()}
-	return list(ctx, a, capiMachines, ofCluster, decode[clusterv1.Machine])
 }

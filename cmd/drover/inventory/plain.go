@@ -25,7 +25,12 @@ func Plain(err error) string {
 	text := err.Error()
 	for _, cause := range causes(err) {
 		// What caused an error stands at its end, also when it is so short that it occurs elsewhere.
-		was, plain := cause.Error(), plainCause(cause)
+		was, plain := cause.Error(), ""
+		if request, ok := errors.AsType[*url.Error](cause); ok {
+			plain = plainRequest(request)
+		} else if apierrors.IsUnauthorized(cause) {
+			plain = "the API server does not accept the kubeconfig's credential (401 Unauthorized): it is wrong or has expired"
+		}
 		if i := strings.LastIndex(text, was); i >= 0 && was != "" && plain != "" {
 			text = text[:i] + plain + text[i+len(was):]
 		}
@@ -68,16 +73,6 @@ func causes(err error) []error {
 		return []error{err}
 	}
 	return causes(errors.Unwrap(err))
-}
-
-func plainCause(cause error) string {
-	if request, ok := errors.AsType[*url.Error](cause); ok {
-		return plainRequest(request)
-	}
-	if apierrors.IsUnauthorized(cause) {
-		return "the API server does not accept the kubeconfig's credential (401 Unauthorized): it is wrong or has expired"
-	}
-	return ""
 }
 
 // plainRequest tells why a request had no answer.

@@ -167,7 +167,7 @@ func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 
 // owner gets the CAPI Machine of a name; when neither it nor a machine is there, the machines it once had.
 func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clusterv1.Machine, []*facts.Machine, error) {
-	capi, err := r.CAPIMachine(ctx, r.namespace, r.name)
+	capi, err := get[clusterv1.Machine](ctx, r.API, capiMachines, r.namespace, r.name)
 	if apierrors.IsForbidden(err) && (r.word == "" || len(machines) > 0) {
 		// The machine is what was asked for; its owner is of use only to who may see it.
 		r.unseen = append(r.unseen, err)
@@ -249,7 +249,7 @@ func (a *API) ownerOf(ctx context.Context, m *facts.Machine, known *clusterv1.Ma
 	case name == "":
 		owner, err = a.naming(ctx, m)
 	default:
-		owner, err = a.CAPIMachine(ctx, m.Namespace, name)
+		owner, err = get[clusterv1.Machine](ctx, a, capiMachines, m.Namespace, name)
 	}
 	if apierrors.IsForbidden(err) {
 		return nil, nil
@@ -268,11 +268,6 @@ func (a *API) naming(ctx context.Context, m *facts.Machine) (*clusterv1.Machine,
 		return nil, err
 	}
 	return &machines[at], nil
-}
-
-// CAPIMachine gets a CAPI Machine; nil when it does not exist.
-func (a *API) CAPIMachine(ctx context.Context, namespace, name string) (*clusterv1.Machine, error) {
-	return get[clusterv1.Machine](ctx, a, capiMachines, namespace, name)
 }
 
 // pools are the kind that word says, MachineDeployment or MachineSet, and the label of their machines.
@@ -308,7 +303,7 @@ func (r *resolving) others(ctx context.Context) ([]string, error) {
 		found = append(found, m.Ref())
 	}
 	slices.Sort(found)
-	capi, err := r.CAPIMachine(ctx, r.namespace, r.name)
+	capi, err := get[clusterv1.Machine](ctx, r.API, capiMachines, r.namespace, r.name)
 	if capi != nil {
 		found = append(found, "machine."+clusterv1.GroupVersion.Group+"/"+r.name)
 	}

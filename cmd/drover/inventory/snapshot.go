@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/jobrunner"
@@ -248,12 +249,25 @@ func (r *reading) manager(ctx context.Context) error {
 	return nil
 }
 
-// cleaning looks at the plan by which a host is to be cleaned, if that was asked for.
-func (r *reading) cleaning(ctx context.Context) (err error) {
-	if r.Machine != nil && r.CAPIMachine != nil && r.Machine.Annotations[rkev1.CleanByPlanAnnotation] != "" {
-		r.Cleaning, err = r.api.cleaning(ctx, r.CAPIMachine)
+// cleaning looks how far the agent is that was told to clean its host by plan, if that was asked for.
+func (r *reading) cleaning(ctx context.Context) error {
+	if r.Machine == nil || r.CAPIMachine == nil || r.Machine.Annotations[rkev1.CleanByPlanAnnotation] == "" {
+		return nil
 	}
-	return err
+	secret, err := r.api.PlanSecret(ctx, r.CAPIMachine)
+	if errors.Is(err, errNoPlanSecret) {
+		return nil
+	}
+	if err != nil || secret.Annotations[rkev1.CleansAnnotation] == "" {
+		return err
+	}
+	status, err := plan.DecodeAgentStatus(secret.Data[plan.KeyAgentStatus])
+	if err != nil {
+		return err
+	}
+	seen, _ := time.Parse(time.RFC3339, secret.Annotations[rkev1.AgentSeenAnnotation])
+	r.Cleaning = &facts.Cleaning{State: string(secret.Data[plan.KeyState]), Running: status.Running, AgentSeen: seen}
+	return nil
 }
 
 // ahead gets the machine for whose refusal another waits.

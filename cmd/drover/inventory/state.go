@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,23 +85,6 @@ func (a *API) failure(ctx context.Context, m *clusterv1.Machine) (*facts.Failure
 		return nil, err
 	}
 	return &facts.Failure{Machine: m.Name, Step: status.Step, Output: status.Output}, nil
-}
-
-// cleaning is how far the agent of a machine is that was told to clean its host; nil when it was not.
-func (a *API) cleaning(ctx context.Context, m *clusterv1.Machine) (*facts.Cleaning, error) {
-	secret, err := a.PlanSecret(ctx, m)
-	if errors.Is(err, errNoPlanSecret) {
-		return nil, nil
-	}
-	if err != nil || secret.Annotations[rkev1.CleansAnnotation] == "" {
-		return nil, err
-	}
-	status, err := plan.DecodeAgentStatus(secret.Data[plan.KeyAgentStatus])
-	if err != nil {
-		return nil, err
-	}
-	seen, _ := time.Parse(time.RFC3339, secret.Annotations[rkev1.AgentSeenAnnotation])
-	return &facts.Cleaning{State: string(secret.Data[plan.KeyState]), Running: status.Running, AgentSeen: seen}, nil
 }
 
 // errNoPlanSecret is of a machine whose plan Secret is not made yet, or gone.
