@@ -38,11 +38,8 @@ type marked struct {
 	mark error
 }
 
-// Is makes errors.Is find the mark.
-func (m marked) Is(target error) bool { return target == m.mark }
-
-// Unwrap gives the error itself.
-func (m marked) Unwrap() error { return m.error }
+// Unwrap gives the error itself, and its mark for errors.Is.
+func (m marked) Unwrap() []error { return []error{m.error, m.mark} }
 
 // contact is how far a server came with its host key, after which the login begins.
 type contact struct{ shown, trusted atomic.Bool }

@@ -123,24 +123,23 @@ func (o *manifestOptions) validate() error {
 // validateAgents holds the Service of agents to what Kubernetes takes, and its address to what servers can reach.
 func (o *manifestOptions) validateAgents(p *mistakes) {
 	agents := o.settings.Agents
-	if !isVariable(agents.ServerURL) {
+	if !clusterctlVariable.MatchString(agents.ServerURL) {
 		(&agentOptions{serverURL: agents.ServerURL, address: ":0"}).validate(p)
 	}
 	if server, err := url.Parse(agents.ServerURL); err == nil {
 		p.unless(!isHere(server.Hostname()), "--server-url=https://%s is each server itself: give an address at which servers reach this cluster", server.Host)
 	}
 	kind, port := agents.ServiceType, agents.NodePort
-	p.unless(isVariable(kind) || slices.Contains([]string{"", "ClusterIP", "NodePort", "LoadBalancer"}, kind), "--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", kind)
+	p.unless(clusterctlVariable.MatchString(kind) || slices.Contains([]string{"", "ClusterIP", "NodePort", "LoadBalancer"}, kind),
+		"--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", kind)
 	p.unless(port >= 0 && port <= 65535, "--agents-node-port=%d is no port", port)
 	p.unless(port <= 0 || kind != "ClusterIP", "--agents-node-port needs --agents-service-type NodePort or LoadBalancer")
 	p.unless(agents.ServerURL != "" || kind == "" && port == 0,
 		"--agents-service-type and --agents-node-port need --server-url: without it there is no Service drover-agents")
 }
 
+// clusterctlVariable is a value that is left to `clusterctl init`, which replaces ${NAME} and ${NAME:=default} in the components of a release.
 var clusterctlVariable = regexp.MustCompile(`^\$\{[A-Z_]+(:=[^{}]*)?\}$`)
-
-// isVariable reports whether a value is left to `clusterctl init`, which replaces ${NAME} and ${NAME:=default} in the components of a release.
-func isVariable(value string) bool { return clusterctlVariable.MatchString(value) }
 
 // isHere reports whether a host is whoever asks for it.
 func isHere(host string) bool {

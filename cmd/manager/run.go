@@ -66,7 +66,7 @@ func run(ctx context.Context, config *rest.Config, o *options) error {
 	admission.Register(mgr, o.trustedCredentialNamespaces)
 	// The certificate's upkeep, and the configuration.
 	server := mgr.GetWebhookServer().StartedChecker()
-	err = errors.Join(mgr.Add(hooks.certs), mgr.Add(everyReplica(func(ctx context.Context) error { return hooks.start(ctx, server) })),
+	err = errors.Join(mgr.Add(hooks.certs), mgr.Add(everyReplica{func(ctx context.Context) error { return hooks.start(ctx, server) }}),
 		p.addPorts(ctx, mgr, hooks))
 	if err != nil {
 		return err

@@ -134,12 +134,9 @@ func (w *webhooks) configure(ctx context.Context, bundle []byte, path string) er
 }
 
 // everyReplica is a runnable that does not wait to lead.
-type everyReplica func(context.Context) error
+type everyReplica struct{ manager.RunnableFunc }
 
-var _ manager.LeaderElectionRunnable = everyReplica(nil)
-
-// Start implements manager.Runnable.
-func (f everyReplica) Start(ctx context.Context) error { return f(ctx) }
+var _ manager.LeaderElectionRunnable = everyReplica{}
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (f everyReplica) NeedLeaderElection() bool { return false }

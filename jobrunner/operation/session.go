@@ -213,19 +213,16 @@ func (r *ring) bytes() []byte {
 
 // failure is an error with what the result says of it.
 type failure struct {
-	reason string
-	class  string
-	err    error
+	error
+
+	reason, class string
 }
 
-// Error implements error.
-func (f *failure) Error() string { return f.err.Error() }
-
 // Unwrap gives the cause.
-func (f *failure) Unwrap() error { return f.err }
+func (f *failure) Unwrap() error { return f.error }
 
 func fail(reason, class string, err error) error {
-	return &failure{reason: reason, class: class, err: err}
+	return &failure{err, reason, class}
 }
 
 func failf(reason, class, format string, args ...any) error {

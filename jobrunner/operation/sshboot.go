@@ -104,9 +104,6 @@ func bootstrapStatus(status int) error {
 //go:embed claim.sh
 var claimScript string
 
-// claimFile is the file on a host that says which machine has it: /var/lib/drover/claim.
-func (s *session) claimFile() string { return bootstrap.NewClean("", s.options.MarkerRoot).Claim }
-
 // claimHost makes the host this machine's before anything is run on it. It is free again when its machine is removed, so that a
 // host that is taken is no reason to stop. A driver of which nothing is known may take hosts, too; what its Remove leaves of one is not known either, so
 // that the claim stays there and the host is the next machine's when somebody has looked at it.
@@ -121,8 +118,9 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 			return fail(rkev1.StateUnwritableReason, rkev1.ClassTransient, err)
 		}
 	}
+	file := bootstrap.NewClean("", s.options.MarkerRoot).Claim // says on a host which machine has it: /var/lib/drover/claim
 	line := []string{"sh -s --"}
-	for _, word := range []string{s.claimFile(), s.deliveryMark(), m.Namespace + "/" + m.Name, strings.TrimSpace(m.ClusterName + " " + m.ClusterUID)} {
+	for _, word := range []string{file, s.deliveryMark(), m.Namespace + "/" + m.Name, strings.TrimSpace(m.ClusterName + " " + m.ClusterUID)} {
 		line = append(line, sshkeys.Quote(word))
 	}
 	var claim bytes.Buffer // that the host has then
@@ -142,7 +140,7 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	}
 	name, cluster, _ := strings.Cut(rest, "\n")
 	return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "the host %s is taken by machine %q of Cluster %q (UID %q): remove that machine, or give this one another host. "+
-		"If there is no such machine any more, clean the host by hand, as docs/drivers.md tells; the file %s goes last", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, s.claimFile())
+		"If there is no such machine any more, clean the host by hand, as docs/drivers.md tells; the file %s goes last", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, file)
 }
 
 // cleanHost takes off the host what was brought there for this machine, and lets another one have it. One that cannot be cleaned keeps its machine:

@@ -96,11 +96,6 @@ func (d descriptor) bytes() []byte {
 	)
 }
 
-// pathTable holds one record, that of the root, which is its own parent.
-func pathTable(root []byte, low, high byte) []byte {
-	return slices.Concat([]byte{1, 0}, root, []byte{low, high, 0, 0})
-}
-
 func longTime(t time.Time) []byte {
 	if t.IsZero() {
 		return append(padded("", 16, '0'), 0)

@@ -76,9 +76,10 @@ func (i Image) Bytes() ([]byte, error) {
 	put(sectorJoliet, descriptor{kind: 2, label: ucs2(i.Label, 32), escape: ucs2Escape, total: total,
 		pathTable: sectorPathTable + 2, root: sectorJolietRoot, time: i.Time}.bytes())
 	put(sectorTerminator, append([]byte{255}, identifierOfImages+"\x01"...))
+	// A path table holds one record, that of the root, which is its own parent.
 	for n, root := range []uint32{sectorPrimaryRoot, sectorJolietRoot} {
-		put(sectorPathTable+uint32(2*n), pathTable(le32(root), 1, 0))
-		put(sectorPathTable+uint32(2*n)+1, pathTable(be32(root), 0, 1))
+		put(sectorPathTable+uint32(2*n), slices.Concat([]byte{1, 0}, le32(root), []byte{1, 0, 0, 0}))
+		put(sectorPathTable+uint32(2*n)+1, slices.Concat([]byte{1, 0}, be32(root), []byte{0, 1, 0, 0}))
 	}
 	put(sectorPrimaryRoot, primaryRoot)
 	put(sectorJolietRoot, jolietRoot)

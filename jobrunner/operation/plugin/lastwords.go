@@ -17,23 +17,18 @@ type lastWords struct {
 
 // Write implements io.Writer.
 func (w *lastWords) Write(p []byte) (int, error) {
-	for rest, ended := p, true; ended; {
-		var line []byte
-		line, rest, ended = bytes.Cut(rest, []byte("\n"))
+	for rest := p; ; {
+		line, after, ended := bytes.Cut(rest, []byte("\n"))
 		w.line = append(w.line, line[:min(len(line), maxLine+1-len(w.line))]...)
-		if ended {
-			w.end()
+		if !ended {
+			return w.out.Write(p)
 		}
+		// A longer line is left out, for half a secret would not be found in it.
+		words := string(w.line)
+		if len(words) <= maxLine && (strings.HasPrefix(words, "panic: ") || strings.HasPrefix(words, "fatal error: ")) {
+			words, _, _ = strings.Cut(words, " [recovered")
+			w.last = ": " + words
+		}
+		w.line, rest = w.line[:0], after
 	}
-	return w.out.Write(p)
-}
-
-// end is that of a line. A longer one is left out, for half a secret would not be found in it.
-func (w *lastWords) end() {
-	line := string(w.line)
-	if len(line) <= maxLine && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")) {
-		line, _, _ = strings.Cut(line, " [recovered")
-		w.last = ": " + line
-	}
-	w.line = w.line[:0]
 }
