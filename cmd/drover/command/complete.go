@@ -18,7 +18,7 @@ type lister func(ctx context.Context, api *inventory.API, namespace string) ([]s
 
 // briefly lists what is of use for a completion; nothing when that takes long or is not allowed.
 func (e *env) briefly(cmd *cobra.Command, list lister) []string {
-	ctx, cancel := inventory.Brief(cmd.Context())
+	ctx, cancel := context.WithTimeout(cmd.Context(), inventory.Brief)
 	defer cancel()
 	api, namespace, err := e.connect()
 	if err != nil {
@@ -80,26 +80,18 @@ func (e *env) completeCopy(cmd *cobra.Command, _ []string, toComplete string) ([
 	return names, cobra.ShellCompDirectiveNoSpace
 }
 
-// completeOther completes what follows the word of another kind and its slash; false when there is none.
-func (e *env) completeOther(cmd *cobra.Command, toComplete string) (names []string, is bool) {
-	word, rest, qualified := strings.Cut(toComplete, "/")
-	kind := otherKinds[strings.ToLower(word)]
-	if !qualified || kind == "" {
-		return nil, false
-	}
-	for _, name := range matching(e.briefly(cmd, others(kind, word)), nil, rest) {
-		names = append(names, word+"/"+name)
-	}
-	return names, true
-}
-
 // completeKinds completes what list has, and words of other kinds; after such a word and its slash what is of that kind.
 func (e *env) completeKinds(list lister, words ...string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if names, is := e.completeOther(cmd, toComplete); is {
+		word, rest, qualified := strings.Cut(toComplete, "/")
+		if kind := otherKinds[strings.ToLower(word)]; qualified && kind != "" {
+			var names []string
+			for _, name := range matching(e.briefly(cmd, others(kind, word)), nil, rest) {
+				names = append(names, word+"/"+name)
+			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		}
 		names := matching(e.briefly(cmd, list), nil, toComplete)

@@ -48,8 +48,13 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 			case o.force && !o.merge && o.file == "":
 				return usagef(cmd, "--force goes with --merge or --file")
 			}
-			cluster, err := clusterName(args[0])
-			if err != nil {
+			word, cluster, qualified := strings.Cut(args[0], "/")
+			if !qualified {
+				cluster = word
+			} else if otherKinds[strings.ToLower(word)] != "Cluster" {
+				return fmt.Errorf("%q is no Cluster: write NAME or cluster/NAME", args[0])
+			}
+			if err := inventory.CheckName(cluster); err != nil {
 				return err
 			}
 			return e.kubeconfig(cmd.Context(), cluster, o)
@@ -61,17 +66,6 @@ alone. A certificate in it ends: when it has, get the kubeconfig again.`,
 	cmd.Flags().BoolVar(&o.force, "force", false, "Replace a file that holds something else, or a cluster of that name with another authority.")
 	_ = cmd.MarkFlagFilename("file")
 	return cmd
-}
-
-// clusterName is the name of a Cluster that a user wrote, as NAME or cluster/NAME.
-func clusterName(written string) (string, error) {
-	word, name, qualified := strings.Cut(written, "/")
-	if !qualified {
-		name = word
-	} else if otherKinds[strings.ToLower(word)] != "Cluster" {
-		return "", fmt.Errorf("%q is no Cluster: write NAME or cluster/NAME", written)
-	}
-	return name, inventory.CheckName(name)
 }
 
 func (e *env) kubeconfig(ctx context.Context, cluster string, o *kubeconfigOptions) error {

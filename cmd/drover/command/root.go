@@ -90,7 +90,7 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	root.SetErr(o.Streams.ErrOut)
 	// The flags of kubectl have descriptions that are long.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 120"))
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
+	root.SetFlagErrorFunc(usage)
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
 		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),

@@ -65,7 +65,7 @@ func newVersion(e *env) *cobra.Command {
 
 // clusterVersion asks the cluster, and not for long.
 func (e *env) clusterVersion(ctx context.Context) (string, error) {
-	ctx, cancel := inventory.Brief(ctx)
+	ctx, cancel := context.WithTimeout(ctx, inventory.Brief)
 	defer cancel()
 	api, err := e.api()
 	if err != nil {

@@ -39,7 +39,7 @@ func (d *decision) decide() {
 	reached := d.Machine.Condition(rkev1.ClusterReadyCondition)
 	unowned := reached != nil && reached.Reason == rkev1.WaitingForOwnerReason // of which the pause is the reason, if there is one
 	switch {
-	case d.Machine.IsTrue(rkev1.PausedCondition), (annotated || cluster) && !unowned: // the manager may not have seen it
+	case meta.IsStatusConditionTrue(d.Machine.Status.Conditions, rkev1.PausedCondition), (annotated || cluster) && !unowned: // the manager may not have seen it
 		d.decidePaused(cluster, annotated)
 	case len(d.Machine.Status.Conditions) == 0:
 		d.Blocker = &Blocker{Reason: "NotReconciled"}
@@ -64,7 +64,7 @@ func (d *decision) decideSteps() {
 		return s.Name == rkev1.ReadyCondition || slices.Contains(planSteps, s.Name) || s.Name == bootstrapStep || s.Name == nodeStep || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
 	}))
 	switch {
-	case step == nil, step.Reason == "" && d.Machine.IsTrue(rkev1.ReadyCondition):
+	case step == nil, step.Reason == "" && meta.IsStatusConditionTrue(d.Machine.Status.Conditions, rkev1.ReadyCondition):
 		d.decideDone()
 		return
 	case step.Name == rkev1.ClusterReadyCondition && step.Reason == rkev1.DeletingReason:

@@ -136,16 +136,11 @@ func (m *Machine) Condition(name string) *metav1.Condition {
 	return meta.FindStatusCondition(m.Status.Conditions, name)
 }
 
-// IsTrue reports whether a condition of the machine is True.
-func (m *Machine) IsTrue(name string) bool {
-	return meta.IsStatusConditionTrue(m.Status.Conditions, name)
-}
-
 // PausedBy says what pauses the machine, also before the manager has seen it; empty when nothing does.
 func (m *Machine) PausedBy() string {
 	_, annotated := m.Annotations[clusterv1.PausedAnnotation]
 	switch {
-	case m.IsTrue(rkev1.PausedCondition):
+	case meta.IsStatusConditionTrue(m.Status.Conditions, rkev1.PausedCondition):
 		return cmp.Or(m.Condition(rkev1.PausedCondition).Message, "reconciling is paused")
 	case annotated:
 		return "it has the annotation " + clusterv1.PausedAnnotation

@@ -35,7 +35,14 @@ func Plain(err error) string {
 			text = text[:i] + plain + text[i+len(was):]
 		}
 	}
-	return oneLine(text)
+	// One line, without what a terminal would obey.
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = facts.Clean(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // appendProblem adds what could not be read, if that is so.
@@ -102,15 +109,4 @@ func plainRequest(e *url.Error) string {
 		return server + " closed the connection without an answer"
 	}
 	return fmt.Sprintf("%s cannot be asked: %v", server, e.Err)
-}
-
-// oneLine makes one line of a text, without what a terminal would obey.
-func oneLine(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if line = facts.Clean(line); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, "; ")
 }

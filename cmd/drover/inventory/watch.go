@@ -88,10 +88,5 @@ func forward(ctx context.Context, kind facts.Kind, changes chan<- Change) cache.
 	}
 }
 
-// probeTimeout bounds what is asked for the user's convenience only, such as completions.
-const probeTimeout = 3 * time.Second
-
-// Brief is a context for questions whose answer is not worth a wait.
-func Brief(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, probeTimeout)
-}
+// Brief bounds what is asked for the user's convenience only, such as completions: its answer is not worth a wait.
+const Brief = 3 * time.Second

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/advice"
@@ -72,7 +73,7 @@ func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
 	s := Machine{
 		Namespace: m.Namespace, Name: m.Name, Ref: m.Ref(), Kind: m.Kind.Name,
 		Driver: facts.DriverName(m.Kind.Name, drivers), Cluster: m.ClusterName(), CAPIMachine: m.CAPIMachineName(),
-		Phase: m.Phase(), Ready: m.IsTrue(rkev1.ReadyCondition), Paused: m.PausedBy() != "",
+		Phase: m.Phase(), Ready: meta.IsStatusConditionTrue(m.Status.Conditions, rkev1.ReadyCondition), Paused: m.PausedBy() != "",
 		Address: m.Address(), Addresses: m.Status.Addresses, ProviderID: m.Spec.ProviderID, InstanceName: m.Status.InstanceName, JobName: m.Status.JobName,
 		Attempts: m.Status.Attempts, Created: m.CreationTimestamp.UTC(), Deleting: m.DeletionTimestamp != nil,
 	}
