@@ -36,7 +36,7 @@ type rule struct {
 // cloud shares, then the HTTP status, then what the network says, and last what an operating system or a driver says of itself.
 // Addresses in the text are of no account: they repeat names that users chose.
 func (c Cloud) Classify(text string) string {
-	if isPanic(text) {
+	if containsAny(strings.ToLower(text), panicked) {
 		return rkev1.ClassUnknown
 	}
 	text = plain(text)
@@ -58,10 +58,8 @@ var (
 		`(?:^\[?|: \[?|error |got |status(?: code)?\\?"?[ =:]+|statuscode[ =:]+|response code |http(?:/[0-9.]+)? )([45][0-9]{2})(?:[^0-9a-z]|$)`)
 )
 
-// isPanic reports whether the rest of the text is a program's stack, in which any word may stand.
-func isPanic(text string) bool {
-	return containsAny(strings.ToLower(text), []string{"panic in the driver:", "\ngoroutine "})
-}
+// panicked are words before a program's stack, in which any word may stand.
+var panicked = []string{"panic in the driver:", "\ngoroutine "}
 
 // plain is a text in small letters without the addresses of requests.
 func plain(text string) string {

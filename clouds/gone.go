@@ -17,7 +17,7 @@ var elsewhere = []string{"executable file not found", "command not found", "cred
 // IsGone reports whether a driver's error says that the server does not exist. To take a server for gone that is there would
 // lose it, so that a text which may mean something else, such as a subscription or a data centre, does not count.
 func (c Cloud) IsGone(text string) bool {
-	if isPanic(text) || c.Classify(text) == rkev1.ClassUnauthorized {
+	if containsAny(strings.ToLower(text), panicked) || c.Classify(text) == rkev1.ClassUnauthorized {
 		return false
 	}
 	text = plain(text)

@@ -1,6 +1,7 @@
 package jobrunner
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
@@ -55,7 +56,7 @@ var paces = map[string]pace{
 // NextAttempt is when the next attempt may start. stopped means that none starts by itself: the user must change something or
 // ask for it. A remove never stops.
 func NextAttempt(f Failure) (at time.Time, stopped bool) {
-	if f.Operation != state.Remove && (paceOf(f.Class).stops || f.Made >= MadeBudget) {
+	if f.Operation != state.Remove && (paces[f.Class].stops || f.Made >= MadeBudget) {
 		return time.Time{}, true
 	}
 	wait := Wait(f.Class, f.Try)
@@ -67,7 +68,7 @@ func NextAttempt(f Failure) (at time.Time, stopped bool) {
 
 // Wait is the pause after the nth failure of a class in a row, without what spreads many machines.
 func Wait(class string, n int32) time.Duration {
-	p := paceOf(class)
+	p := cmp.Or(paces[class], paces[rkev1.ClassUnknown]) // a class without a pace is none that is known
 	wait := p.first
 	for i := int32(1); i < n && wait < p.most; i++ {
 		wait *= 2
@@ -78,10 +79,3 @@ func Wait(class string, n int32) time.Duration {
 // IsShared reports whether a failure of this class is the cloud's answer to all machines that ask the same with the same
 // credential: one of them has to try, and the others need not.
 func IsShared(class string) bool { return paces[class].shared }
-
-func paceOf(class string) pace {
-	if p, ok := paces[class]; ok {
-		return p
-	}
-	return paces[rkev1.ClassUnknown]
-}

@@ -3,6 +3,7 @@ package userdata
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -46,7 +47,8 @@ func Merge(input Input) ([]byte, error) {
 	if out, done, err := passOpaque(user, boot); done {
 		return out, err
 	}
-	if !user.isPlain() || !boot.isPlain() {
+	mergeable := []Format{Empty, Script, CloudConfig} // into a single #cloud-config
+	if !slices.Contains(mergeable, user.format) || !slices.Contains(mergeable, boot.format) {
 		return mergeParts(user, boot, input)
 	}
 	document, err := user.document(userScript)
@@ -103,11 +105,6 @@ func withoutTemplate(data []byte) []byte {
 		return data
 	}
 	return append(bytes.Clone(data[:start]), rest...)
-}
-
-// isPlain reports whether the source can become part of a single #cloud-config.
-func (s source) isPlain() bool {
-	return s.format == Empty || s.format == Script || s.format == CloudConfig
 }
 
 // passOpaque hands data of an unknown format over untouched when it is alone.

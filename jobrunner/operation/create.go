@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 )
@@ -74,7 +75,7 @@ func (s *session) makeServer(ctx context.Context) error {
 		return err
 	}
 	s.log.printf("asking the driver whether it can make the server (PreCreateCheck)")
-	if err := s.driver.Check(ctx); err != nil {
+	if err := s.driver.Do(ctx, plugin.Check); err != nil {
 		return s.driverFailure(rkev1.PreCreateCheckFailedReason, err)
 	}
 	if err := s.declareIntent(ctx); err != nil {
@@ -228,7 +229,7 @@ func (s *session) watchCreate(ctx context.Context) error {
 	}
 	created := make(chan error, 1)
 	running := s.driver
-	go func() { created <- running.Create(context.WithoutCancel(ctx)) }()
+	go func() { created <- running.Do(context.WithoutCancel(ctx), plugin.Create) }()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
 	"github.com/drover-project/drover/jobrunner/operation/machinedir"
+	"github.com/drover-project/drover/jobrunner/operation/plugin"
 	"github.com/drover-project/drover/state"
 )
 
@@ -167,7 +168,7 @@ func (q *inquiry) removeByDriver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("the driver did not remove the server within %s", removeTimeout))
 	defer cancel()
 	q.log.printf("asking the driver to remove the server (Remove)")
-	err := q.driver.Remove(ctx)
+	err := q.driver.Do(ctx, plugin.Remove)
 	e.driver, q.err, q.said = driverUnasked, nil, err
 	if e.finder != noFinder {
 		e.finder = finderUnasked
@@ -197,7 +198,7 @@ func (q *inquiry) removeAllFound(ctx context.Context) error {
 		named := slices.ContainsFunc(q.found, func(server finder.Server) bool { return server.Name == q.request.InstanceName })
 		if e.naming == byName && named {
 			q.log.printf("removing server %s by its name", q.request.InstanceName)
-			if err := q.driver.Remove(ctx); err != nil {
+			if err := q.driver.Do(ctx, plugin.Remove); err != nil {
 				q.log.printf("the driver failed to remove the server: %v", err)
 			}
 			var err error

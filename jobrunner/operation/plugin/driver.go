@@ -77,24 +77,24 @@ func (p *Process) Configure(ctx context.Context, values map[string]any) error {
 	return p.call(ctx, rpcdriver.SetConfigFromFlagsMethod, &options, nil)
 }
 
-// Check is the driver's check before a server is made.
-func (p *Process) Check(ctx context.Context) error {
-	return p.call(ctx, rpcdriver.PreCreateCheckMethod, struct{}{}, nil)
-}
+// Request is one that has no arguments, and no answer but an error.
+type Request string
 
-// Create makes the server.
-func (p *Process) Create(ctx context.Context) error {
-	return p.call(ctx, rpcdriver.CreateMethod, struct{}{}, nil)
-}
+// Requests about the server.
+const (
+	// Check is the driver's check before a server is made.
+	Check Request = rpcdriver.PreCreateCheckMethod
+	// Create makes the server.
+	Create Request = rpcdriver.CreateMethod
+	// Remove removes the server.
+	Remove Request = rpcdriver.RemoveMethod
+	// StartServer starts a server that is stopped.
+	StartServer Request = rpcdriver.StartMethod
+)
 
-// Remove removes the server.
-func (p *Process) Remove(ctx context.Context) error {
-	return p.call(ctx, rpcdriver.RemoveMethod, struct{}{}, nil)
-}
-
-// Start starts a server that is stopped.
-func (p *Process) Start(ctx context.Context) error {
-	return p.call(ctx, rpcdriver.StartMethod, struct{}{}, nil)
+// Do has the driver do what is asked for.
+func (p *Process) Do(ctx context.Context, request Request) error {
+	return p.call(ctx, string(request), struct{}{}, nil)
 }
 
 // State asks for the server's state.

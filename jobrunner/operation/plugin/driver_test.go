@@ -246,8 +246,8 @@ func TestProcess_speaks_to_every_kind(t *testing.T) {
 			require.Equal(t, "x", recorded(t, p).Name, "the driver is told which one it is to be")
 
 			order(t, p, "nothing")
-			for _, call := range []func(context.Context) error{p.Check, p.Create, p.Start, p.Remove} {
-				require.NoError(t, call(t.Context()))
+			for _, request := range []plugin.Request{plugin.Check, plugin.Create, plugin.StartServer, plugin.Remove} {
+				require.NoError(t, p.Do(t.Context(), request))
 			}
 			current, err := p.State(t.Context())
 			require.NoError(t, err)
@@ -269,7 +269,10 @@ func TestProcess_errors(t *testing.T) {
 			order(t, p, "fail "+text)
 			_, stateErr := p.State(t.Context())
 			_, loginErr := p.Login(t.Context())
-			for _, err := range []error{p.Check(t.Context()), p.Create(t.Context()), p.Remove(t.Context()), p.Start(t.Context()), stateErr, loginErr} {
+			for _, err := range []error{
+				p.Do(t.Context(), plugin.Check), p.Do(t.Context(), plugin.Create), p.Do(t.Context(), plugin.Remove),
+				p.Do(t.Context(), plugin.StartServer), stateErr, loginErr,
+			} {
 				var own *plugin.Error
 				require.ErrorAs(t, err, &own)
 				require.Equal(t, text, err.Error())
@@ -284,7 +287,7 @@ func TestProcess_errors(t *testing.T) {
 		strings.Repeat("ü", 1<<19) + "hunter2\nx": "[an error of more than 1 MiB on one line was left out]",
 	} {
 		order(t, p, "fail "+text)
-		require.True(t, want == p.Create(t.Context()).Error(), "a long text is cut between lines, whatever is in them")
+		require.True(t, want == p.Do(t.Context(), plugin.Create).Error(), "a long text is cut between lines, whatever is in them")
 	}
 	order(t, p, "refuse")
 	require.EqualError(t, p.Configure(t.Context(), nil), "x requires the --x-text option")
@@ -296,11 +299,11 @@ func TestProcess_accidents(t *testing.T) {
 	p, out := start(t, "ours")
 	order(t, p, "panic")
 	var own *plugin.Error
-	require.ErrorAs(t, p.Create(t.Context()), &own)
+	require.ErrorAs(t, p.Do(t.Context(), plugin.Create), &own)
 	require.Regexp(t, `^Panic in the driver: runtime error: invalid memory address or nil pointer dereference \(at plugin_test\.\(\*obedient\)\.\w+, driver_test\.go:\d+\)$`, own.Error())
 	require.Contains(t, out.String(), "\ngoroutine ", "its stack is in the log")
 	order(t, p, "nothing")
-	require.NoError(t, p.Create(t.Context()), "it lives on")
+	require.NoError(t, p.Do(t.Context(), plugin.Create), "it lives on")
 
 	for what, says := range map[string]string{
 		"exit": "", "panic-text": ": panic: no error, but a text", "panic-aside": ": panic: nobody recovers this", "panic-long": "",
@@ -308,7 +311,7 @@ func TestProcess_accidents(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			p, _ := start(t, "")
 			order(t, p, what)
-			err := p.Create(t.Context())
+			err := p.Do(t.Context(), plugin.Create)
 			require.ErrorIs(t, err, plugin.ErrUnresponsive)
 			require.EqualError(t, err, "the driver does not answer: its process ended during Create"+says)
 			_, err = p.Record(t.Context())
@@ -333,7 +336,7 @@ func TestProcess_answers_while_it_creates(t *testing.T) {
 	order(t, p, "wait "+listener.Addr().String())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	created := make(chan error, 1)
-	go func() { created <- p.Create(ctx) }()
+	go func() { created <- p.Do(ctx, plugin.Create) }()
 	connection, err := listener.Accept()
 	require.NoError(t, err)
 	require.Equal(t, "srv-1", recorded(t, p).Server)
@@ -359,12 +362,12 @@ func TestKill_ends_what_the_driver_started(t *testing.T) {
 			listener := listen(t)
 			p, _ := start(t, "")
 			order(t, p, "fork "+listener.Addr().String())
-			require.NoError(t, p.Create(t.Context()))
+			require.NoError(t, p.Do(t.Context(), plugin.Create))
 			child, err := listener.Accept()
 			require.NoError(t, err)
 			if driverEnds {
 				order(t, p, "exit")
-				require.ErrorIs(t, p.Create(t.Context()), plugin.ErrUnresponsive)
+				require.ErrorIs(t, p.Do(t.Context(), plugin.Create), plugin.ErrUnresponsive)
 			}
 			p.Kill()
 			require.NoError(t, child.SetReadDeadline(time.Now().Add(20*time.Second)))
@@ -379,7 +382,7 @@ func TestKill_ends_what_the_driver_started(t *testing.T) {
 func TestProcess_output(t *testing.T) {
 	p, out := start(t, "")
 	order(t, p, "print MARKER")
-	require.NoError(t, p.Create(t.Context()))
+	require.NoError(t, p.Do(t.Context(), plugin.Create))
 	p.Kill()
 	require.Contains(t, out.String(), "to stdout: MARKER\n")
 	require.Contains(t, out.String(), "to stderr: MARKER\n")
@@ -390,7 +393,7 @@ func TestProcess_output(t *testing.T) {
 func TestKill_waits(t *testing.T) {
 	p, out := start(t, "")
 	order(t, p, "chatter MARKER")
-	require.EqualError(t, p.Create(t.Context()), "MARKER")
+	require.EqualError(t, p.Do(t.Context(), plugin.Create), "MARKER")
 	p.Kill()
 	require.Equal(t, chatter, strings.Count(out.String(), " of MARKER\n"))
 }
@@ -406,7 +409,7 @@ func TestProcess_environment(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(p.Kill)
 	order(t, p, "environment")
-	require.NoError(t, p.Create(t.Context()))
+	require.NoError(t, p.Do(t.Context(), plugin.Create))
 	require.Equal(t, []string{"MACHINE_PLUGIN_DRIVER_NAME=acme", "MACHINE_PLUGIN_TOKEN=42", serves + "=ours", "TOKEN=t"}, recorded(t, p).Given)
 	require.Equal(t, make([]string, 5), spare[:8][3:], "the caller's own list is not written to")
 }
