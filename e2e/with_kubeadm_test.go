@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -90,7 +91,24 @@ func setupKubeadm(env *testscript.Env) error {
 // startWorkload runs the API server of the cluster that kubeadm would make, where servers reach it.
 func startWorkload(env *testscript.Env) error {
 	dir := filepath.Join(env.WorkDir, ".workload")
-	server := exec.Command(filepath.Join(bed.BinDir, "localkube"), "server", "--data-dir", dir, "--ephemeral",
+	// kubeadm has one authority for servers and clients, where k3s has two.
+	now := time.Now()
+	cert, key, err := certificate.Authority("story", now, now.Add(24*time.Hour))
+	if err != nil {
+		return err
+	}
+	env.Setenv("CA_CERT", base64.StdEncoding.EncodeToString(cert))
+	env.Setenv("CA_KEY", base64.StdEncoding.EncodeToString(key))
+	authorities := filepath.Join(dir, "server", "tls")
+	if err := os.MkdirAll(authorities, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{"server-ca", "client-ca"} {
+		if err := errors.Join(os.WriteFile(filepath.Join(authorities, name+".crt"), cert, 0o600), os.WriteFile(filepath.Join(authorities, name+".key"), key, 0o600)); err != nil {
+			return err
+		}
+	}
+	server := exec.Command(filepath.Join(bed.BinDir, "localkube"), "server", "--data-dir", dir,
 		"--bind-address", "198.18.0.1", "--disable", "scheduler,controller-manager")
 	server.Stderr = os.Stderr
 	out, err := server.StdoutPipe()
@@ -119,13 +137,6 @@ func startWorkload(env *testscript.Env) error {
 	env.Setenv("WORKLOAD", ready.Text())
 	env.Setenv("ENDPOINT_HOST", endpoint.Hostname())
 	env.Setenv("ENDPOINT_PORT", endpoint.Port())
-	for name, file := range map[string]string{"CA_CERT": "ca.crt", "CA_KEY": "ca.key"} {
-		content, err := os.ReadFile(filepath.Join(dir, "pki", file))
-		if err != nil {
-			return err
-		}
-		env.Setenv(name, base64.StdEncoding.EncodeToString(content))
-	}
 	return nil
 }
 
