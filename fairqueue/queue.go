@@ -27,7 +27,7 @@ func NewOf[T comparable](workers int, namespace func(T) string) Maker[T] {
 	free := max(1, workers-max(1, workers/reserve))
 	return func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
 		plain := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: newTurns(namespace)})
-		shared := &queue[T]{TypedInterface: plain, free: free, working: map[string]int{}, parked: newTurns(namespace)}
+		shared := &queue[T]{TypedInterface: plain, free: free, working: map[string]int{}, parked: newTurns(namespace), called: map[T]bool{}}
 		delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: shared})
 		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delayed})
 	}
@@ -94,6 +94,9 @@ type queue[T comparable] struct {
 	busy    int
 	// parked were taken from the queue and wait for somebody to be done.
 	parked *turns[T]
+	// called were parked and have a worker each that will take them. What is wanted again as soon as it is done waits behind them: if it went first, all
+	// that happens to it meanwhile would be looked at one by one.
+	called map[T]bool
 }
 
 // Get implements workqueue.TypedInterface.
@@ -109,14 +112,21 @@ func (q *queue[T]) Get() (T, bool) {
 func (q *queue[T]) begin(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	namespace := q.parked.namespace(item)
-	if q.working[namespace] > 0 && q.busy >= q.free {
+	if q.called[item] {
+		delete(q.called, item)
+		return true
+	}
+	if namespace := q.parked.namespace(item); q.working[namespace] > 0 && q.busy >= q.free {
 		q.parked.Push(item)
 		return false
 	}
-	q.working[namespace]++
-	q.busy++
+	q.give(item)
 	return true
+}
+
+func (q *queue[T]) give(item T) {
+	q.working[q.parked.namespace(item)]++
+	q.busy++
 }
 
 // Done implements workqueue.TypedInterface.
@@ -142,6 +152,10 @@ func (q *queue[T]) end(namespace string) (next []T) {
 	}
 	if q.busy+len(next) < q.free && q.parked.Len() > 0 {
 		next = append(next, q.parked.Pop())
+	}
+	for _, item := range next {
+		q.give(item)
+		q.called[item] = true
 	}
 	return next
 }

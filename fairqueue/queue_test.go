@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +64,46 @@ func TestQueue_isShared(t *testing.T) {
 				}
 				q.Add(item("loud-1", 1))
 				require.Equal(t, item("loud-1", 1), <-ended, "what was done can be wanted again")
+				q.ShutDown()
+			})
+		})
+	}
+}
+
+// What is wanted again while it is worked on comes after all that wait: what happens to it until then is looked at once.
+func TestQueue_wantedAgain(t *testing.T) {
+	for _, workers := range []int{1, 2, 10} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := New(workers)("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+				const objects = 40
+				for i := range objects {
+					q.Add(item("loud", i))
+				}
+				var mu sync.Mutex
+				var order []int
+				for range workers {
+					go func() {
+						for got, shutdown := q.Get(); !shutdown; got, shutdown = q.Get() {
+							var number int
+							_, _ = fmt.Sscan(got.Name, &number)
+							mu.Lock()
+							order = append(order, number)
+							again := len(order) <= objects
+							mu.Unlock()
+							time.Sleep(time.Second)
+							if again {
+								q.Add(got)
+								q.Add(got)
+							}
+							q.Done(got)
+						}
+					}()
+				}
+				time.Sleep(time.Hour)
+				require.Len(t, order, 2*objects)
+				first := slices.Sorted(slices.Values(order[:objects]))
+				require.Equal(t, objects, len(slices.Compact(first)), "each comes once before one comes again: %v", order)
 				q.ShutDown()
 			})
 		})
