@@ -354,7 +354,7 @@ func TestClusters_labelsOfANode(t *testing.T) {
 		map[string]string{"team": "shop", "gone": "soon", "node-role.kubernetes.io/worker": "true", "theirs": "", rkev1.NodeMachineLabel: "id"})
 	eventually(map[string]string{"team": "web"}, map[string]string{"team": "web", "theirs": "", rkev1.NodeMachineLabel: "id"})
 	version := node.ResourceVersion
-	require.NoError(t, label(map[string]string{"team": "web"}))
-	require.Equal(t, version, testkit.ExpectExists(t, w.client, node).ResourceVersion)
+	eventually(map[string]string{"team": "web"}, map[string]string{"team": "web", "theirs": "", rkev1.NodeMachineLabel: "id"})
+	require.Equal(t, version, node.ResourceVersion)
 	eventually(nil, map[string]string{"theirs": "", rkev1.NodeMachineLabel: "id"})
 }
