@@ -41,7 +41,10 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	maps.Copy(contents.ByObject, opts.ByObject)
 	contents.ByObject[&corev1.Secret{}] = cache.ByObject{Transform: refuseSecret}
 	contents.ByObject[&apiextensionsv1.CustomResourceDefinition{}] = cache.ByObject{Label: labels.NewSelector().Add(*ofDriver), Transform: dropSchema}
-	contents.DefaultTransform = dropFreeForm
+	contents.DefaultTransform = func(in any) (any, error) {
+		dropManagedFields(in)
+		return dropFreeForm(in)
+	}
 	main, err := cache.New(config, contents)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache: %w", err)

@@ -10,10 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // named tells two caches apart.
@@ -83,6 +86,52 @@ func TestTransforms_letOnlyThroughWhatIsMeant(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, other, out)
 		}
+	}
+}
+
+// Of who owns which field stays what Cluster API's MachineSet controller looks at: that somebody does, and what it has still to give to another.
+func TestDropManagedFields(t *testing.T) {
+	owner := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	const labelled = `{"f:metadata":{"f:labels":{"f:cluster.x-k8s.io/cluster-name":{}}}}`
+	for name, tt := range map[string]struct {
+		owners         []metav1.ManagedFieldsEntry
+		machine, typed []string // the owners that are left of an infra machine and of a Machine, with + if they have their fields
+	}{
+		"nobody":                      {},
+		"several":                     {[]metav1.ManagedFieldsEntry{owner("capi-machineset", `{"f:spec":{}}`), owner("manager", `{"f:status":{}}`)}, []string{"capi-machineset"}, []string{"capi-machineset"}},
+		"labels of the right manager": {[]metav1.ManagedFieldsEntry{owner("capi-machineset-metadata", labelled), owner("capi-machineset", `{}`)}, []string{"capi-machineset-metadata"}, []string{"capi-machineset-metadata"}},
+		"made by an older core":       {[]metav1.ManagedFieldsEntry{owner("x", "{}"), owner("capi-machineset", labelled)}, []string{"x+", "capi-machineset+"}, []string{"x"}},
+		"lost":                        {[]metav1.ManagedFieldsEntry{owner("x", `{}`), owner("before-first-apply", labelled)}, []string{"x+", "before-first-apply+"}, []string{"x+", "before-first-apply+"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := func(obj client.Object) (names []string) {
+				dropManagedFields(obj)
+				for _, owner := range obj.GetManagedFields() {
+					fields := ""
+					if owner.FieldsV1 != nil {
+						fields = "+"
+					}
+					names = append(names, owner.Manager+fields)
+				}
+				return names
+			}
+			machine := &unstructured.Unstructured{Object: map[string]any{"apiVersion": rkev1.MachineGroupVersion.String(), "kind": "AcmeMachine"}}
+			machine.SetManagedFields(tt.owners)
+			require.Equal(t, tt.machine, left(machine))
+			require.Equal(t, tt.typed, left(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{ManagedFields: tt.owners}}))
+			require.Empty(t, left(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ManagedFields: tt.owners}}))
+			other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Other"}}
+			other.SetManagedFields(tt.owners)
+			require.Len(t, left(other), len(tt.owners))
+		})
+	}
+	for _, odd := range []any{"text", nil, map[string]any{"managedFields": "x"}, map[string]any{"managedFields": []any{int64(1)}}} {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": rkev1.MachineGroupVersion.String(), "kind": "AcmeMachine", "metadata": odd}}
+		same := obj.DeepCopy()
+		dropManagedFields(obj)
+		require.Equal(t, same, obj)
 	}
 }
 

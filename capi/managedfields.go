@@ -1,0 +1,69 @@
+package capi
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// dropManagedFields keeps of machines no list of who owns which field, which is more than half of what one takes in memory, and is copied with each read. Of
+// the Machines and infra machines in its cache, Cluster API's MachineSet controller reads two things there (internal/util/ssa, managedfields.go and
+// managedfieldsmitigation.go of v1.14): that there is an owner at all, so one stays, without its fields; and whether fields are to be given from one manager to
+// another, so such an object keeps all. Nobody reads the owners in what is watched as metadata.
+func dropManagedFields(in any) {
+	switch obj := in.(type) {
+	case *metav1.PartialObjectMetadata:
+		obj.SetManagedFields(nil)
+	case *clusterv1.Machine:
+		obj.ManagedFields = oneOwner(obj.ManagedFields)
+	case *unstructured.Unstructured:
+		if obj.GroupVersionKind().Group == rkev1.MachineGroupVersion.Group {
+			dropFieldsOfOwners(obj)
+		}
+	}
+}
+
+const (
+	// beforeFirstApply owns what was written before a first server-side apply, as the API server calls it.
+	beforeFirstApply = "before-first-apply"
+	// machineSet owned a machine's labels until Cluster API v1.11, and gives them away.
+	machineSet       = "capi-machineset"
+	clusterNameField = "f:" + clusterv1.ClusterNameLabel
+)
+
+func oneOwner(owners []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	toMigrate := func(owner metav1.ManagedFieldsEntry) bool { return owner.Manager == beforeFirstApply }
+	if len(owners) == 0 || slices.ContainsFunc(owners, toMigrate) {
+		return owners
+	}
+	owner := owners[0]
+	owner.FieldsV1 = nil
+	return []metav1.ManagedFieldsEntry{owner}
+}
+
+// dropFieldsOfOwners is oneOwner for what is not typed, without making it typed for that.
+func dropFieldsOfOwners(obj *unstructured.Unstructured) {
+	owners, _, err := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "managedFields")
+	list, ok := owners.([]any)
+	if err != nil || !ok || len(list) == 0 {
+		return
+	}
+	toMigrate := func(one any) bool {
+		owner, ok := one.(map[string]any)
+		if !ok || owner["manager"] == beforeFirstApply {
+			return true
+		}
+		_, labelled, err := unstructured.NestedFieldNoCopy(owner, "fieldsV1", "f:metadata", "f:labels", clusterNameField)
+		return err != nil || labelled && owner["manager"] == machineSet
+	}
+	if slices.ContainsFunc(list, toMigrate) {
+		return
+	}
+	owner, _ := list[0].(map[string]any) // all are, or one were to be migrated
+	delete(owner, "fieldsV1")
+	obj.Object["metadata"].(map[string]any)["managedFields"] = list[:1:1]
+}
