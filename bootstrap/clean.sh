@@ -64,26 +64,28 @@ take_away() {
 
 field() { printf '%s' "$connection" | sed -n "s/.*\"$1\":\"\([^\"\\\\]*\)\".*/\1/p"; }
 
+# text prints a file, and no more of it than any of ours has: whoever is root on the host can have put anything in its place.
+text() { [ ! -f "$1" ] || head -c 1048576 "$1"; }
+
 # tokens prints which plan Secret the token in an install script is for.
-tokens() { sed -n "s|^DROVER_TOKEN='drover/\(.*\)/[^/]*'\$|\1|p" "$1" 2>/dev/null || :; }
+tokens() { text "$1" | sed -n "s|^DROVER_TOKEN='drover/\(.*\)/[^/]*'\$|\1|p"; }
 
 # followed prints which plan Secret the agent on this host follows, as namespace/name: nothing if it never came to have one.
 followed() {
 	if [ -e "$DROVER_ROOT$agent/rancher2_connection_info.json" ]; then
-		connection=$(tr -d ' \t\n' <"$DROVER_ROOT$agent/rancher2_connection_info.json")
+		connection=$(text "$DROVER_ROOT$agent/rancher2_connection_info.json" | tr -d ' \t\n')
 		echo "$(field namespace)/$(field secretName)"
 	elif [ -e "$etc/install" ]; then
 		tokens "$etc/install"
 	elif [ -e "$etc/token" ]; then
-		sed -n 's|^drover/\(.*\)/[^/]*$|\1|p' "$etc/token"
+		text "$etc/token" | sed -n 's|^drover/\(.*\)/[^/]*$|\1|p'
 	fi
 }
 
 # find_data DISTRIBUTION
 find_data() {
 	config=$DROVER_ROOT/etc/rancher/$1/config.yaml.d/50-rancher.yaml
-	data=
-	[ ! -e "$config" ] || data=$(sed -n 's/^ *"data-dir": *"\([^"\\]*\)".*/\1/p' "$config")
+	data=$(text "$config" | sed -n 's/^ *"data-dir": *"\([^"\\]*\)".*/\1/p')
 	data=${data:-/var/lib/rancher/$1}
 	case $data in
 	*[[:space:]]*) false ;; # the uninstallers do not quote what they remove
@@ -136,7 +138,8 @@ uninstall() {
 
 # end_script ends the bootstrap script, which may wait for its manager for hours: it would go on on another machine's host.
 end_script() {
-	pid=$(cat "$DROVER_RUN/pid" 2>/dev/null) || return 0
+	pid=$(text "$DROVER_RUN/pid")
+	[ -n "$pid" ] || return 0
 	tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF "$DROVER_RUN/run" || return 0 # another process got its number
 	say "ending the bootstrap script, which still runs"
 	echo 1 >"$DROVER_RUN/exit-code" # so that nobody who follows it has it run again
@@ -163,7 +166,7 @@ clean() {
 	[ -d "$etc" ] || return 0
 	agent=
 	if [ -e "$etc/agent.yaml" ]; then # else the script did not come so far
-		agent=$(sed -n 's/.*"folder":"\([^"\\]*\)".*/\1/p' "$etc/agent.yaml")
+		agent=$(text "$etc/agent.yaml" | sed -n 's/.*"folder":"\([^"\\]*\)".*/\1/p')
 		is_path "$agent" || fail 3 "$etc/agent.yaml does not say where the agent's folder is"
 	fi
 	brought=$(tokens "$DROVER_RUN/script")
@@ -234,11 +237,11 @@ main() {
 		leave
 		exit 0
 	fi
-	[ -e "$DROVER_CLAIM" ] || no_work "the host has no claim, so that nothing is taken off it"
+	[ -f "$DROVER_CLAIM" ] || no_work "the host has no claim, so that nothing is taken off it"
 	# A run whose connection broke may still be at it: it must have ended before the host is another's.
 	exec 9<"$DROVER_CLAIM"
 	! command -v flock >/dev/null || flock -w 300 9 || fail 1 "an earlier cleaning of this host has not ended"
-	[ "$(sed -n 1p "$DROVER_CLAIM" 2>/dev/null)" = "$DROVER_UID" ] || no_work "the host is another machine's now, so that nothing is taken off it"
+	[ "$(text "$DROVER_CLAIM" | sed -n 1p)" = "$DROVER_UID" ] || no_work "the host is another machine's now, so that nothing is taken off it"
 	clean
 	if [ "$part" = by-plan ]; then
 		leave_later

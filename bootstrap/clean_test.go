@@ -216,6 +216,14 @@ func TestCleanScript_leavesAlone(t *testing.T) {
 		says   string
 	}{
 		"another machine's claim": {func(s *server) { s.write("claim/claim", "uid-2\n", 0o600) }, nothing, "the host is another machine's now"},
+		"a claim that never ends": {func(s *server) {
+			require.NoError(s, os.Remove(filepath.Join(s.root, "claim/claim")))
+			require.NoError(s, os.Symlink("/dev/zero", filepath.Join(s.root, "claim/claim")))
+		}, nothing, "the host has no claim"},
+		"an agent's configuration that never ends": {func(s *server) {
+			require.NoError(s, os.Remove(filepath.Join(s.root, "etc/drover/agent.yaml")))
+			require.NoError(s, os.Symlink("/dev/zero", filepath.Join(s.root, "etc/drover/agent.yaml")))
+		}, 3, "does not say where the agent's folder is"},
 		"another machine's agent": {func(s *server) {
 			s.write("var/lib/drover-agent/rancher2_connection_info.json", strings.ReplaceAll(ownAgent, `"one"`, `"two"`), 0o600)
 		}, 3, "the agent on this host follows the plan Secret team-a/two, and team-a/one was this machine's"},

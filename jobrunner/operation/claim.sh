@@ -11,7 +11,7 @@ main() {
 	printf '%s\n' "$2" "$3" "$4" >"$1.$2" || return 125
 	ln "$1.$2" "$1" 2>/dev/null
 	rm -f "$1.$2"
-	cat "$1" || return 125
+	head -c 4096 "$1" || return 125 # which whoever is root may have made endless
 }
 
 main "$@"
