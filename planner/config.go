@@ -64,12 +64,17 @@ func (l *look) config() (settings, []plan.File, error) {
 // defaultCNI is the network of RKE2, as Rancher has it. Without the argument RKE2 takes another.
 const defaultCNI = "calico"
 
+// defaults are what the layers change.
+func (p *planner) defaults(roles Roles) settings {
+	if p.release.Distribution == releases.RKE2 && roles.IsServer() {
+		return settings{"cni": defaultCNI}
+	}
+	return settings{}
+}
+
 // layered is the configuration as the user wrote it.
 func (l *look) layered() (settings, error) {
-	s := settings{}
-	if l.release.Distribution == releases.RKE2 && l.Roles.IsServer() {
-		s["cni"] = defaultCNI
-	}
+	s := l.defaults(l.Roles)
 	for _, layer := range l.layers {
 		matches, err := layer.selector.matches(l.Labels)
 		if err != nil {
@@ -95,10 +100,7 @@ func (l *look) layered() (settings, error) {
 
 // ofInit is what the layers tell the init node of an argument, which may be one that says something of the whole cluster and that agents are not told.
 func (p *planner) ofInit(name string) []any {
-	s := settings{}
-	if p.release.Distribution == releases.RKE2 {
-		s["cni"] = defaultCNI
-	}
+	s := p.defaults(p.init.Roles)
 	for _, layer := range p.layers {
 		if matches, err := layer.selector.matches(p.init.Labels); err != nil || !matches {
 			continue
@@ -158,17 +160,14 @@ func (l *look) role(s settings) {
 	if l.NodeName != "" {
 		s["node-name"] = l.NodeName
 	}
-	if !l.isInit() {
-		s["server"] = l.joinTo
-	}
 	if !l.Roles.IsServer() {
-		s["token"] = pinned("node", l.Tokens.Agent, l.Authorities.Server.Certificate)
+		s["server"], s["token"] = l.joinTo, pinned("node", l.Tokens.Agent, l.Authorities.Server.Certificate)
 		return
 	}
 	s["token"], s["agent-token"] = l.Tokens.Server, l.Tokens.Agent
 	switch {
 	case !l.isInit():
-		s["token"] = pinned("server", l.Tokens.Server, l.Authorities.Server.Certificate)
+		s["server"], s["token"] = l.joinTo, pinned("server", l.Tokens.Server, l.Authorities.Server.Certificate)
 	case l.release.Distribution == releases.K3s:
 		s["cluster-init"] = true // RKE2 does so by itself
 	}
@@ -179,6 +178,11 @@ func (l *look) role(s settings) {
 		s["disable-apiserver"], s["disable-controller-manager"], s["disable-scheduler"] = true, true, true
 		return
 	}
+	l.controlPlane(s)
+}
+
+// controlPlane sets where its components are asked, and where their certificates are.
+func (l *look) controlPlane(s settings) {
 	for _, component := range components {
 		dir := l.dataDir() + "/server/tls/" + component.name
 		argument := component.name + "-arg"
@@ -320,7 +324,7 @@ const (
 	maxArguments    = 2000
 )
 
-// bounded refuses a specification that would cost more than any cluster needs, for each machine is looked at with all of it; then it reads it.
+// bounded refuses a specification that would cost more than any cluster needs, for each machine is looked at with all of it; then it is read.
 func (p *planner) bounded() *fault {
 	if len(NewUses(p.Spec)) > MaxReferences {
 		return because(rkev1.ReferencesExceededReason,
@@ -348,6 +352,11 @@ func (p *planner) bounded() *fault {
 	case arguments > maxArguments:
 		return because(rkev1.ConfigInvalidReason, "spec.machineGlobalConfig and spec.machineSelectorConfig have %d arguments, and at most %d are looked at", arguments, maxArguments)
 	}
+	p.readLayers()
+	return nil
+}
+
+func (p *planner) readLayers() {
 	p.layers = []layer{newLayer("spec.machineGlobalConfig", newSelector("spec.machineGlobalConfig", nil), p.Spec.MachineGlobalConfig)}
 	for i, entry := range p.Spec.MachineSelectorConfig {
 		where := fmt.Sprintf("spec.machineSelectorConfig[%d]", i)
@@ -356,7 +365,6 @@ func (p *planner) bounded() *fault {
 	for i, entry := range p.Spec.MachineSelectorFiles {
 		p.files = append(p.files, newSelector(fmt.Sprintf("spec.machineSelectorFiles[%d]", i), entry.MachineLabelSelector))
 	}
-	return nil
 }
 
 // warnOfSelector tells of a selector that matches no machine. One that is wrong stops each machine, and is told there.

@@ -34,21 +34,11 @@ func (l *look) snapshots(s settings) error {
 
 // uploads sets where snapshots go; what spec.etcd.s3 leaves open the credential may say.
 func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
-	var credential map[string][]byte
-	said := func(key string) string { return valueOf(credential, key) }
-	if name := s3.CloudCredentialName; name != "" {
-		object, found := l.Objects[ObjectKey{SecretKind, name}]
-		switch {
-		case !found && strings.Contains(name, ":"):
-			return because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: there is no Secret %.100q that may be used here: create it, and name "+
-				"this namespace, %s, in its annotation %s", name, l.Namespace, rkev1.AllowedNamespacesAnnotation)
-		case !found:
-			return because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: there is no Secret %.100q in the control plane's namespace", name)
-		}
-		if credential = object.Data; said("accessKey") == "" || said("secretKey") == "" {
-			return because(rkev1.SnapshotCredentialInvalidReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q has not both of accessKey and secretKey", name)
-		}
+	credential, err := l.snapshotCredential(s3.CloudCredentialName)
+	if err != nil {
+		return err
 	}
+	said := func(key string) string { return valueOf(credential, key) }
 	bucket := cmp.Or(s3.Bucket, said("defaultBucket"))
 	if bucket == "" {
 		return because(rkev1.ConfigInvalidReason, "spec.etcd.s3.bucket is empty, and so is defaultBucket of its credential")
@@ -74,6 +64,23 @@ func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 		s["etcd-s3-retention"] = json.Number(strconv.FormatInt(s3.Retention, 10))
 	}
 	return nil
+}
+
+// snapshotCredential is what a credential's Secret has; nothing without a name.
+func (l *look) snapshotCredential(name string) (map[string][]byte, error) {
+	object, found := l.Objects[ObjectKey{SecretKind, name}]
+	switch {
+	case name == "":
+		return nil, nil
+	case !found && strings.Contains(name, ":"):
+		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: there is no Secret %.100q that may be used here: create it, and name "+
+			"this namespace, %s, in its annotation %s", name, l.Namespace, rkev1.AllowedNamespacesAnnotation)
+	case !found:
+		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: there is no Secret %.100q in the control plane's namespace", name)
+	case valueOf(object.Data, "accessKey") == "" || valueOf(object.Data, "secretKey") == "":
+		return nil, because(rkev1.SnapshotCredentialInvalidReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q has not both of accessKey and secretKey", name)
+	}
+	return object.Data, nil
 }
 
 // valueOf is what a credential has under a key, before which Rancher writes the kind of the credential and a dash.

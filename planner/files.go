@@ -61,13 +61,14 @@ func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, roo
 		if *room -= base64.StdEncoding.EncodedLen(len(content)); *room < 0 {
 			return nil, because(rkev1.ConfigInvalidReason, "%s: a plan has room for %d bytes, and its files have more: fewer or smaller ones are needed", where, maxPlanBytes)
 		}
-		hash := sha256.Sum256(content)
+		sum := sha256.Sum256(content)
+		is := base64.StdEncoding.EncodeToString(sum[:])
 		switch {
 		case !found:
 			return nil, because(rkev1.FileSourceInvalidReason, "%s: %s %.100q has no key %.100q", where, kind, source.Name, item.Key)
-		case !path.IsAbs(item.Path) || path.Clean(item.Path) != item.Path || item.Path == "/":
+		case path.Clean("/"+item.Path) != item.Path || item.Path == "/":
 			return nil, because(rkev1.FileSourceInvalidReason, "%s: %.200q is no absolute path of a file", where, item.Path)
-		case item.Hash != "" && subtle.ConstantTimeCompare([]byte(item.Hash), []byte(base64.StdEncoding.EncodeToString(hash[:]))) == 0:
+		case subtle.ConstantTimeCompare([]byte(cmp.Or(item.Hash, is)), []byte(is)) == 0:
 			return nil, because(rkev1.FileSourceInvalidReason, "%s: the content of key %.100q of %s %.100q has another sha256 than hash says", where, item.Key, kind, source.Name)
 		}
 		file := plan.NewFile(item.Path, cmp.Or(item.Permissions, source.DefaultPermissions, "0600"), content)

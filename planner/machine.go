@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"hash/crc32"
@@ -135,29 +136,21 @@ func (l *look) knowsServer() *fault {
 	if l.isInit() {
 		return nil
 	}
+	current := l.Secret.JoinedTo
 	var there, ready []string
-	unknown := false
 	for _, m := range l.staying(isControlPlane) {
 		at := l.joinURL(m)
-		if at == "" {
-			unknown = true
-			continue
-		}
-		there = append(there, at)
-		if slices.ContainsFunc(l.before, func(v Verdict) bool { return v.Machine == m.Name && v.Done() }) {
+		there = append(there, cmp.Or(at, current)) // one whose address is not known for now may be the one that it has joined
+		if at != "" && isDone(l.before, m.Name) {
 			ready = append(ready, at)
 		}
 	}
-	current := l.Secret.JoinedTo
-	if slices.Contains(there, current) || unknown && current != "" {
+	if current != "" && slices.Contains(there, current) {
 		l.joinTo = current
 		return nil
 	}
 	if len(ready) == 0 {
-		if f := l.earlierTiersDone(); f != nil {
-			return f
-		}
-		return because(rkev1.WaitingForControlPlaneReason, "no control plane is ready to be joined")
+		return cmp.Or(l.earlierTiersDone(), because(rkev1.WaitingForControlPlaneReason, "no control plane is ready to be joined"))
 	}
 	l.joinTo = ready[int(crc32.ChecksumIEEE([]byte(l.ID))%uint32(len(ready)))]
 	return nil
@@ -206,27 +199,30 @@ func (l *look) encoded() (plan.Plan, []byte, *fault) {
 			return wanted, nil, nil
 		}
 	}
-	if err == nil {
-		err = wanted.Validate()
-	}
-	var f *fault
-	switch {
-	case errors.As(err, &f):
-		return wanted, nil, f
-	case err != nil:
-		return wanted, nil, because(rkev1.ConfigInvalidReason, "its plan would be refused by the agent: %s", plan.Head(oneLine(err.Error()), 500))
-	case len(raw) > maxPlanBytes:
-		return wanted, nil, because(rkev1.ConfigInvalidReason, "its plan would have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", len(raw), maxPlanBytes)
+	return wanted, raw, refused(wanted, raw, err)
+}
+
+// refused is why a plan cannot be delivered, or was not made, for which there is an error.
+func refused(wanted plan.Plan, raw []byte, err error) *fault {
+	if f, is := errors.AsType[*fault](err); is {
+		return f
 	}
 	size := 0
 	for _, file := range wanted.Files {
 		size += len(file.Path)
 	}
-	if size > maxPathBytes {
-		return wanted, nil, because(rkev1.ConfigInvalidReason, "the paths of its plan's files have %d bytes, and at most %d are kept: fewer files are needed",
-			size, maxPathBytes)
+	if err == nil {
+		err = wanted.Validate()
 	}
-	return wanted, raw, nil
+	switch {
+	case err != nil:
+		return because(rkev1.ConfigInvalidReason, "its plan would be refused by the agent: %s", plan.Head(oneLine(err.Error()), 500))
+	case len(raw) > maxPlanBytes:
+		return because(rkev1.ConfigInvalidReason, "its plan would have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", len(raw), maxPlanBytes)
+	case size > maxPathBytes:
+		return because(rkev1.ConfigInvalidReason, "the paths of its plan's files have %d bytes, and at most %d are kept: fewer files are needed", size, maxPathBytes)
+	}
+	return nil
 }
 
 // maxPlanBytes leaves room in the plan Secret for what the agent reports.

@@ -66,7 +66,16 @@ type families []bool
 
 // families are those of the ranges that the init node is told, or else the one that it takes for its addresses: an agent is told no ranges.
 func (l *look) families() families {
-	if all := familiesOf(l.ofInit("cluster-cidr")); len(all) > 0 {
+	var all families
+	for _, item := range l.ofInit("cluster-cidr") {
+		text, _ := item.(string)
+		for part := range strings.SplitSeq(text, ",") {
+			if prefix, err := netip.ParsePrefix(strings.TrimSpace(part)); err == nil && !slices.Contains(all, prefix.Addr().Is6()) {
+				all = append(all, prefix.Addr().Is6())
+			}
+		}
+	}
+	if len(all) > 0 {
 		return all
 	}
 	for _, addresses := range [][]string{l.init.InternalIPs, l.init.ExternalIPs} {
@@ -75,20 +84,6 @@ func (l *look) families() families {
 		}
 	}
 	return nil
-}
-
-// familiesOf reads ranges.
-func familiesOf(ranges []any) families {
-	var all families
-	for _, item := range ranges {
-		text, _ := item.(string)
-		for part := range strings.SplitSeq(text, ",") {
-			if prefix, err := netip.ParsePrefix(strings.TrimSpace(part)); err == nil && !slices.Contains(all, prefix.Addr().Is6()) {
-				all = append(all, prefix.Addr().Is6())
-			}
-		}
-	}
-	return all
 }
 
 func (f families) pick(addresses []string) []string {
@@ -122,9 +117,19 @@ func firstOfEach(addresses []string) []string {
 
 // registers is what the kubelet registers its Node with, beside the user's own arguments.
 func (l *look) registers() (plan.File, error) {
-	s := settings{}
-	s.add("node-label+", l.nodeLabels()...)
-	s.add("node-taint+", l.nodeTaints()...)
+	s, labels := settings{}, map[string]string{}
+	maps.Copy(labels, l.NodeLabels)
+	labels[rkev1.NodeMachineLabel] = l.ID
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if KubeletMaySet(name) { // it does not start with others, which the manager sets on the Node
+			s.add("node-label+", name+"="+labels[name])
+		}
+	}
+	for _, taint := range NodeTaints(l.Machine, l.release.Distribution) {
+		if text := taint.ToString(); !slices.Contains(s.list("node-taint+"), any(text)) {
+			s.add("node-taint+", text)
+		}
+	}
 	text, err := encode(s)
 	file := plan.NewFile(l.configPath(nodeConfig), "0600", text)
 	file.Dynamic, file.Minor = true, true
@@ -144,20 +149,6 @@ func (l *look) kubelet(s settings) {
 		})
 	}
 	s.add("kubelet-arg", "provider-id="+l.ProviderID)
-}
-
-// nodeLabels are those that a kubelet may set; it does not start with others. The manager sets the rest on the Node.
-func (l *look) nodeLabels() []string {
-	all := map[string]string{}
-	maps.Copy(all, l.NodeLabels)
-	all[rkev1.NodeMachineLabel] = l.ID
-	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if KubeletMaySet(name) {
-			texts = append(texts, name+"="+all[name])
-		}
-	}
-	return texts
 }
 
 // kubeletLabels are labels of Kubernetes' own that a kubelet may set on its Node (k8s.io/kubelet/pkg/apis, well_known_labels.go).
@@ -212,19 +203,4 @@ func NodeTaints(m *Machine, distribution string) []corev1.Taint {
 		}
 	}
 	return taints
-}
-
-// nodeTaints are written as the kubelet is told them.
-func (l *look) nodeTaints() []string {
-	var texts []string
-	for _, taint := range NodeTaints(l.Machine, l.release.Distribution) {
-		text := taint.Key
-		if taint.Value != "" {
-			text += "=" + taint.Value
-		}
-		if text += ":" + string(taint.Effect); !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-	}
-	return texts
 }

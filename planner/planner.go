@@ -49,10 +49,7 @@ func Plan(c Cluster) Result {
 		r.Machines = append(r.Machines, p.tier(tier, r.Machines)...)
 	}
 	r.Reason, r.Message = summary(r.Machines)
-	r.ControlPlaneReady = slices.ContainsFunc(r.Machines, func(v Verdict) bool {
-		at := slices.IndexFunc(p.Machines, func(m Machine) bool { return m.Name == v.Machine })
-		return v.Done() && p.Machines[at].Roles.ControlPlane
-	})
+	r.ControlPlaneReady = slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Roles.ControlPlane && isDone(r.Machines, m.Name) })
 	r.Warnings = p.warned()
 	return r
 }
@@ -115,20 +112,28 @@ func (p *planner) staying(has func(Roles) bool) []*Machine {
 func isEtcd(r Roles) bool         { return r.Etcd }
 func isControlPlane(r Roles) bool { return r.ControlPlane }
 
+const lacksLabel = "none of the cluster's machines that stay has the label %s=true"
+
+// withoutEtcd tells a cluster that has lost its etcd machines from one that has none yet.
+func (p *planner) withoutEtcd() *fault {
+	switch {
+	case p.bootstrapped():
+		return p.lost()
+	case len(p.staying(func(Roles) bool { return true })) == 0:
+		return because(rkev1.WaitingForMachinesReason, "the cluster has no machine that stays: they are made by MachineDeployments whose machines have the labels of their roles")
+	}
+	return because(rkev1.NoEtcdMachineReason, lacksLabel, rkev1.EtcdRoleLabel)
+}
+
 // isComplete looks for what every plan needs of the cluster.
 func (p *planner) isComplete() *fault {
-	const words = "none of the cluster's machines that stay has the label %s=true"
-	switch count := len(p.staying(func(Roles) bool { return true })); {
+	switch {
 	case !p.InfrastructureProvisioned:
 		return because(rkev1.WaitingForInfrastructureReason, "the cluster's infrastructure is not provisioned")
-	case len(p.staying(isEtcd)) == 0 && p.bootstrapped():
-		return p.lost()
-	case count == 0:
-		return because(rkev1.WaitingForMachinesReason, "the cluster has no machine that stays: they are made by MachineDeployments whose machines have the labels of their roles")
 	case len(p.staying(isEtcd)) == 0:
-		return because(rkev1.NoEtcdMachineReason, words, rkev1.EtcdRoleLabel)
+		return p.withoutEtcd()
 	case len(p.staying(isControlPlane)) == 0:
-		return because(rkev1.NoControlPlaneMachineReason, words, rkev1.ControlPlaneRoleLabel)
+		return because(rkev1.NoControlPlaneMachineReason, lacksLabel, rkev1.ControlPlaneRoleLabel)
 	case p.Tokens.Server == "" || p.Tokens.Agent == "":
 		return because(rkev1.WaitingForTokensReason, "the cluster's join tokens are not made yet")
 	case slices.ContainsFunc(p.Authorities.files(), func(f authorityFile) bool { return len(f.content) == 0 }):

@@ -59,13 +59,8 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	case plan.StatePending:
 		return notTaken(data, checksum)
 	case plan.StateInProgress:
-		if why := stuck(data, checksum); why != "" {
-			return rkev1.AgentStuckReason, why + running(data, checksum)
-		}
-		if why := failure(data, checksum); why != "" {
-			return rkev1.RetryingPlanReason, why + running(data, checksum)
-		}
-		return rkev1.ApplyingPlanReason, "its agent applies the plan" + running(data, checksum)
+		reason, message = applying(data, checksum)
+		return reason, message + running(data, checksum)
 	case plan.StateSucceeded:
 		return rkev1.UpToDateReason, ""
 	case plan.StateFailed, plan.StateCanceled:
@@ -80,6 +75,17 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 		return rkev1.PlanFailedReason, "its agent has not applied the plan: " + cmp.Or(failure(data, checksum), unsaid)
 	}
 	return notTaken(data, checksum)
+}
+
+// applying is how an agent fares that has taken up the plan.
+func applying(data map[string][]byte, checksum string) (reason, message string) {
+	if why := stuck(data, checksum); why != "" {
+		return rkev1.AgentStuckReason, why
+	}
+	if why := failure(data, checksum); why != "" {
+		return rkev1.RetryingPlanReason, why
+	}
+	return rkev1.ApplyingPlanReason, "its agent applies the plan"
 }
 
 // notTaken tells a machine whose agent never called from one whose agent is late, and from one whose agent cannot take up the plan.

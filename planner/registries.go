@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -33,12 +34,9 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 	}
 	var certificates []plan.File
 	for _, host := range slices.Sorted(maps.Keys(spec.Configs)) {
-		auth, err := p.registryAuth(host, spec.Configs[host])
-		if err != nil {
-			return nil, err
-		}
+		auth, authErr := p.registryAuth(host, spec.Configs[host])
 		settings, files, err := p.registryTLS(host, spec.Configs[host])
-		if err != nil {
+		if err := cmp.Or(authErr, err); err != nil {
 			return nil, err
 		}
 		content.Configs[host] = plan.RegistryConfig{Auth: auth, TLS: settings}
@@ -153,8 +151,8 @@ func dockerAuth(text []byte, host string) (auth plan.RegistryAuth, lacks string)
 	return plan.RegistryAuth{}, "its entries are for " + strings.Join(hosts, ", ")
 }
 
-// folder is a registry whose name can be a folder's.
-var folder = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:_-]*[A-Za-z0-9])?$`)
+// folder is a registry whose name, of at most 253 bytes, can be a folder's.
+var folder = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?$`)
 
 func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*plan.RegistryTLS, []plan.File, error) {
 	settings, dir := plan.RegistryTLS{InsecureSkipVerify: config.InsecureSkipVerify}, p.dataDir()+"/etc/tls/registries/"+host
@@ -167,23 +165,19 @@ func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*plan.R
 		return dir + "/" + name
 	}
 	ca := config.CABundle
-	if len(ca) > 0 && !hasCertificate(ca) {
+	if lacksCertificate(ca) {
 		return nil, nil, because(rkev1.ConfigInvalidReason,
 			"spec.registries.configs[%.100q].caBundle: there is no certificate in it, which it has as PEM, in base64", host)
 	}
 	if config.TLSSecretName != "" {
-		secret, err := p.tlsSecret(host, config)
+		certificate, key, authority, err := p.tlsSecret(host, config)
 		if err != nil {
 			return nil, nil, err
 		}
-		settings.CertFile = add(corev1.TLSCertKey, secret.Data[corev1.TLSCertKey])
-		settings.KeyFile = add(corev1.TLSPrivateKeyKey, secret.Data[corev1.TLSPrivateKeyKey])
-		if len(ca) == 0 {
-			ca = secret.Data["ca.crt"]
-		}
+		settings.CertFile, settings.KeyFile, ca = add(corev1.TLSCertKey, certificate), add(corev1.TLSPrivateKeyKey, key), authority
 	}
 	settings.CAFile = add("ca.crt", ca)
-	if len(files) > 0 && (!folder.MatchString(host) || len(host) > 253) {
+	if len(files) > 0 && !folder.MatchString(host) {
 		return nil, nil, because(rkev1.ConfigInvalidReason, "spec.registries.configs: %.100q is no name of a registry, with or without a port", host)
 	}
 	if settings == (plan.RegistryTLS{}) {
@@ -192,30 +186,35 @@ func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*plan.R
 	return &settings, files, nil
 }
 
-// tlsSecret is a Secret with a client's certificate and its key, and maybe the registry's authority.
-func (p *planner) tlsSecret(host string, config rkev1.RegistryConfig) (Object, error) {
+// tlsSecret is what a Secret has: a client's certificate and its key, and maybe the registry's authority, in whose place a caBundle counts.
+func (p *planner) tlsSecret(host string, config rkev1.RegistryConfig) (certificate, key, ca []byte, err error) {
 	secret, err := p.registrySecret(host, "tlsSecretName", config.TLSSecretName)
 	if err != nil {
-		return secret, err
+		return nil, nil, nil, err
 	}
 	invalid := func(why string) error {
 		return because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].tlsSecretName: Secret %.100q %s", host, config.TLSSecretName, why)
 	}
-	certificate, key, ca := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], secret.Data["ca.crt"]
+	certificate, key, ca = secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], config.CABundle
 	if secret.Type != string(corev1.SecretTypeTLS) || len(certificate) == 0 || len(key) == 0 {
-		return secret, invalid("is not of type " + string(corev1.SecretTypeTLS) + ", or lacks " + corev1.TLSCertKey + " or " + corev1.TLSPrivateKeyKey)
+		return nil, nil, nil, invalid("is not of type " + string(corev1.SecretTypeTLS) + ", or lacks " + corev1.TLSCertKey + " or " + corev1.TLSPrivateKeyKey)
 	}
 	if _, err := tls.X509KeyPair(certificate, key); err != nil {
-		return secret, invalid("has no certificate in its " + corev1.TLSCertKey + " that goes with the private key in its " + corev1.TLSPrivateKeyKey)
+		return nil, nil, nil, invalid("has no certificate in its " + corev1.TLSCertKey + " that goes with the private key in its " + corev1.TLSPrivateKeyKey)
 	}
-	if len(config.CABundle) == 0 && len(ca) > 0 && !hasCertificate(ca) {
-		return secret, invalid("has no certificate in its ca.crt")
+	if len(ca) == 0 {
+		ca = secret.Data["ca.crt"]
 	}
-	return secret, nil
+	if lacksCertificate(ca) {
+		return nil, nil, nil, invalid("has no certificate in its ca.crt")
+	}
+	return certificate, key, ca, nil
 }
 
-// hasCertificate reports whether the agent finds a certificate there.
-func hasCertificate(bundle []byte) bool { return x509.NewCertPool().AppendCertsFromPEM(bundle) }
+// lacksCertificate reports whether there is something in which the agent finds no certificate.
+func lacksCertificate(bundle []byte) bool {
+	return len(bundle) > 0 && !x509.NewCertPool().AppendCertsFromPEM(bundle)
+}
 
 // registryName is a registry as the names of images begin with it: no URL.
 var registryName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)

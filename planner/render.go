@@ -35,7 +35,6 @@ func (l *look) render() (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	isServer := l.Roles.IsServer()
 	for _, part := range []struct {
 		wanted bool
 		render func() ([]plan.File, error)
@@ -64,7 +63,7 @@ func (l *look) render() (plan.Plan, error) {
 	if l.Spec.UnmanagedConfig {
 		config = nil
 	}
-	return plan.Plan{Files: files, Instructions: []plan.Instruction{instruction}, Probes: l.probes(config, isServer)}, nil
+	return plan.Plan{Files: files, Instructions: []plan.Instruction{instruction}, Probes: l.probes(config)}, nil
 }
 
 func twice(files []plan.File) string {
@@ -149,13 +148,9 @@ func encode(value any) ([]byte, error) {
 }
 
 // probes are what tells that the node is well. The ports are those of Kubernetes' components, of etcd's metrics and of calico's health.
-func (l *look) probes(config settings, isServer bool) map[string]plan.Probe {
+func (l *look) probes(config settings) map[string]plan.Probe {
 	tls := l.dataDir() + "/server/tls/"
-	isRKE2 := l.release.Distribution == releases.RKE2
 	all := map[string]plan.Probe{}
-	if isServer && l.Roles.Etcd && isRKE2 {
-		all["etcd"] = l.probe(plan.HTTPGet{URL: "http://:2381/health"})
-	}
 	if l.Roles.ControlPlane {
 		all["kube-apiserver"] = l.probe(plan.HTTPGet{URL: "https://:6443/readyz", CACert: tls + "server-ca.crt",
 			ClientCert: tls + "client-kube-apiserver.crt", ClientKey: tls + "client-kube-apiserver.key"})
@@ -167,14 +162,29 @@ func (l *look) probes(config settings, isServer bool) map[string]plan.Probe {
 			all[component.name] = l.probe(plan.HTTPGet{URL: "https://:" + port + "/healthz", CACert: certificate})
 		}
 	}
-	onlyEtcd := l.Roles.Etcd && !l.Roles.ControlPlane && !l.Roles.Worker
-	if isRKE2 || !onlyEtcd {
+	isRKE2 := l.release.Distribution == releases.RKE2
+	if isRKE2 {
+		l.probesOfRKE2(all)
+	}
+	if isRKE2 || l.Roles != onlyEtcd {
 		all["kubelet"] = l.probe(plan.HTTPGet{URL: "http://:" + cmp.Or(config.value("kubelet-arg", "healthz-port="), "10248") + "/healthz"})
 	}
-	if isRKE2 && !onlyEtcd && l.hasCalico() {
+	return all
+}
+
+var onlyEtcd = Roles{Etcd: true}
+
+// probesOfRKE2 are those of what k3s has not. That the cluster's network is calico a server says, and its workers are not told.
+func (l *look) probesOfRKE2(all map[string]plan.Probe) {
+	if l.Roles.Etcd {
+		all["etcd"] = l.probe(plan.HTTPGet{URL: "http://:2381/health"})
+	}
+	if l.Roles != onlyEtcd && slices.ContainsFunc(l.ofInit("cni"), func(item any) bool {
+		text, _ := item.(string)
+		return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '+' }), "calico")
+	}) {
 		all["calico"] = l.probe(plan.HTTPGet{URL: "http://:9099/liveness"})
 	}
-	return all
 }
 
 // probe asks on the loopback address of the preferred network.
@@ -190,14 +200,6 @@ func (l *look) probe(get plan.HTTPGet) plan.Probe {
 	}
 	get.URL = strings.Replace(get.URL, "://:", "://"+host+":", 1)
 	return plan.Probe{InitialDelaySeconds: 1, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 5, HTTPGet: get}
-}
-
-// hasCalico reports whether the cluster's network is calico, which is what a server says, and its workers are not told.
-func (l *look) hasCalico() bool {
-	return slices.ContainsFunc(l.ofInit("cni"), func(item any) bool {
-		text, _ := item.(string)
-		return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '+' }), "calico")
-	})
 }
 
 // value is what follows a prefix in a list; the last one counts.

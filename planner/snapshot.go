@@ -158,8 +158,10 @@ var (
 	registryKeys = []string{rkev1.AuthConfigUsername, rkev1.AuthConfigPassword, rkev1.AuthConfigAuth, rkev1.AuthConfigIdentityToken,
 		corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey, corev1.DockerConfigJsonKey}
 	certificateKeys = []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, "ca.crt"}
-	snapshotKeys    = []string{"accessKey", "secretKey", "defaultBucket", "defaultRegion", "defaultFolder", "defaultEndpoint", "defaultEndpointCA",
-		"defaultSkipSSLVerify"}
+	// Rancher writes the kind of the credential before them.
+	snapshotKeys = []string{"accessKey", "-accessKey", "secretKey", "-secretKey", "defaultBucket", "-defaultBucket", "defaultRegion", "-defaultRegion",
+		"defaultFolder", "-defaultFolder", "defaultEndpoint", "-defaultEndpoint", "defaultEndpointCA", "-defaultEndpointCA",
+		"defaultSkipSSLVerify", "-defaultSkipSSLVerify"}
 )
 
 // NewUses goes through a specification.
@@ -178,22 +180,21 @@ func NewUses(spec rkev1.RKEControlPlaneSpec) Uses {
 		}
 	}
 	if spec.ETCD != nil && spec.ETCD.S3 != nil {
-		for _, one := range snapshotKeys {
-			u.add(SecretKind, spec.ETCD.S3.CloudCredentialName, one, "-"+one)
-		}
+		u.add(SecretKind, spec.ETCD.S3.CloudCredentialName, snapshotKeys...)
 	}
-	configs := []rkev1.Config{spec.MachineGlobalConfig}
+	u.cloudProvider(spec.MachineGlobalConfig)
 	for _, entry := range spec.MachineSelectorConfig {
-		configs = append(configs, entry.Config)
-	}
-	for _, config := range configs {
-		var text string
-		if json.Unmarshal(config[cloudProviderConfig].Raw, &text) == nil {
-			_, name := secretOf(text)
-			u.add(SecretKind, name, cloudProviderKey)
-		}
+		u.cloudProvider(entry.Config)
 	}
 	return u
+}
+
+func (u Uses) cloudProvider(config rkev1.Config) {
+	var text string
+	if json.Unmarshal(config[cloudProviderConfig].Raw, &text) == nil {
+		_, name := secretOf(text)
+		u.add(SecretKind, name, cloudProviderKey)
+	}
 }
 
 func (u Uses) items(kind string, source rkev1.K8sObjectFileSource) {

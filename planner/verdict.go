@@ -40,6 +40,11 @@ type Verdict struct {
 // Done reports whether the machine is as the specification says.
 func (v Verdict) Done() bool { return v.Reason == rkev1.UpToDateReason }
 
+// isDone reports whether a machine is among those that are done.
+func isDone(verdicts []Verdict, machine string) bool {
+	return slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Machine == machine && v.Done() })
+}
+
 // Delivery is a plan, and what goes with it.
 type Delivery struct {
 	Plan []byte
@@ -88,13 +93,8 @@ func summary(verdicts []Verdict) (reason, message string) {
 	if len(waiting) == 0 {
 		return rkev1.ReconciledReason, "all machines are as the specification says"
 	}
-	rank := func(v Verdict) int {
-		if stops(v.Reason) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(waiting, func(a, b Verdict) int { return rank(a) - rank(b) })
+	rank := map[bool]int{true: 0, false: 1}
+	slices.SortStableFunc(waiting, func(a, b Verdict) int { return rank[stops(a.Reason)] - rank[stops(b.Reason)] })
 	var causes []string
 	machines := map[string][]string{}
 	for _, v := range waiting {
