@@ -1,8 +1,10 @@
 package rkecontrolplane
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +20,6 @@ import (
 // count fills the counters and versions that Cluster API reads: of the control plane's Machines, which it does not own.
 func (r *Reconciler) count(s *scope) {
 	var all, ready, available, upToDate int32
-	versions := map[string]int32{}
 	for i, m := range s.members {
 		if !planner.RolesOf(m.Labels).ControlPlane {
 			continue
@@ -33,9 +34,6 @@ func (r *Reconciler) count(s *scope) {
 		if s.isUpToDate(i) {
 			upToDate++
 		}
-		if running := kubeletVersion(m.Machine); running != "" {
-			versions[running]++
-		}
 	}
 	if len(s.result.Machines) == 0 { // what was as the specification says still is, and nothing is known of another specification
 		known := int32(0)
@@ -45,10 +43,26 @@ func (r *Reconciler) count(s *scope) {
 		upToDate = min(upToDate, known)
 	}
 	s.Status.Replicas, s.Status.ReadyReplicas, s.Status.AvailableReplicas, s.Status.UpToDateReplicas = &all, &ready, &available, &upToDate
-	s.Status.Versions = nil
-	for _, v := range slices.SortedFunc(maps.Keys(versions), older) {
-		s.Status.Versions = append(s.Status.Versions, clusterv1.StatusVersion{Version: v, Replicas: versions[v]})
+	s.Status.Versions = s.versions()
+}
+
+// versions are those that the control plane's Machines run, with their numbers.
+func (s *scope) versions() []clusterv1.StatusVersion {
+	replicas := map[string]int32{}
+	for _, m := range s.members {
+		if running := kubeletVersion(m.Machine); running != "" && planner.RolesOf(m.Labels).ControlPlane {
+			replicas[running]++
+		}
 	}
+	var versions []clusterv1.StatusVersion
+	oldestFirst := func(a, b string) int { // of two that differ in their build alone neither is older
+		order, _ := version.MustParseSemantic(a).Compare(b) // kubeletVersion gives no others
+		return cmp.Or(order, strings.Compare(a, b))
+	}
+	for _, v := range slices.SortedFunc(maps.Keys(replicas), oldestFirst) {
+		versions = append(versions, clusterv1.StatusVersion{Version: v, Replicas: replicas[v]})
+	}
+	return versions
 }
 
 // isUpToDate reports whether a machine is as the specification says; while nobody judges that, whether it is as its plan says.
@@ -58,19 +72,6 @@ func (s *scope) isUpToDate(i int) bool {
 		return progress == rkev1.UpToDateReason
 	}
 	return slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == s.members[i].Name && v.Done() })
-}
-
-// older orders versions.
-func older(a, b string) int {
-	left, leftErr := version.ParseSemantic(a)
-	right, rightErr := version.ParseSemantic(b)
-	if leftErr != nil || rightErr != nil {
-		return len(a) - len(b)
-	}
-	if order, err := left.Compare(right.String()); err == nil && order != 0 {
-		return order
-	}
-	return 0
 }
 
 // quiet are reasons of which no event tells: every cluster and every machine passes them.
