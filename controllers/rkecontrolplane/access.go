@@ -183,7 +183,7 @@ func (r *Reconciler) answering(ctx context.Context, s *scope, from []string) str
 func addresses(m planner.Machine) []string {
 	var found []string
 	for _, text := range slices.Concat(m.ExternalIPs, m.InternalIPs) {
-		if ip := net.ParseIP(text); ip != nil && ip.IsGlobalUnicast() {
+		if ip := net.ParseIP(text); ip.IsGlobalUnicast() {
 			found = append(found, "https://"+net.JoinHostPort(ip.String(), apiPort))
 		}
 	}

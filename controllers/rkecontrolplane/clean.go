@@ -3,6 +3,7 @@ package rkecontrolplane
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ func (r *Reconciler) cleanHosts(ctx context.Context, s *scope) error {
 	if err := r.Client.List(ctx, machines, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return fmt.Errorf("reading the Machines: %w", err)
 	}
-	var plans map[string]*corev1.Secret
+	plans := sync.OnceValues(func() (map[string]*corev1.Secret, error) { return r.planSecrets(ctx, s) })
 	for i := range machines.Items {
 		machine := &machines.Items[i]
 		uid, err := r.asksForCleaning(ctx, s.cluster, machine)
@@ -36,13 +37,12 @@ func (r *Reconciler) cleanHosts(ctx context.Context, s *scope) error {
 		if uid == "" {
 			continue
 		}
-		if plans == nil {
-			if plans, err = r.planSecrets(ctx, s); err != nil {
-				return err
-			}
+		secrets, err := plans()
+		if err != nil {
+			return err
 		}
-		secret := plans[machine.Spec.Bootstrap.ConfigRef.Name]
-		if secret == nil || secret.Annotations[rkev1.CleansAnnotation] == uid || !hasTakenUp(secret.Data) {
+		secret := secrets[machine.Spec.Bootstrap.ConfigRef.Name]
+		if !awaitsCleaning(secret, uid) {
 			continue
 		}
 		if err := r.deliverCleaning(ctx, secret, uid); err != nil {
@@ -54,9 +54,9 @@ func (r *Reconciler) cleanHosts(ctx context.Context, s *scope) error {
 
 // asksForCleaning is the UID in the claim of a host that is to be cleaned by plan; empty if none is. Only a machine that is being deleted may ask.
 func (r *Reconciler) asksForCleaning(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine) (string, error) {
-	configRef, ref := machine.Spec.Bootstrap.ConfigRef, machine.Spec.InfrastructureRef
-	if machine.DeletionTimestamp.IsZero() || machine.Spec.ClusterName != cluster.Name || annotations.IsPaused(cluster, machine) ||
-		configRef.Kind != "RKEBootstrap" || configRef.APIGroup != rkev1.GroupVersion.Group || ref.APIGroup != rkev1.MachineGroupVersion.Group {
+	ref := machine.Spec.InfrastructureRef
+	if machine.DeletionTimestamp.IsZero() || !isMember(machine, cluster) || annotations.IsPaused(cluster, machine) ||
+		ref.APIGroup != rkev1.MachineGroupVersion.Group {
 		return "", nil
 	}
 	infrastructure := &unstructured.Unstructured{}
@@ -65,18 +65,19 @@ func (r *Reconciler) asksForCleaning(ctx context.Context, cluster *clusterv1.Clu
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	if err != nil || infrastructure.GetDeletionTimestamp().IsZero() || !metav1.IsControlledBy(infrastructure, machine) {
-		return "", nil //nolint:nilerr // one that is gone asks for nothing
+	if infrastructure.GetDeletionTimestamp().IsZero() || !metav1.IsControlledBy(infrastructure, machine) { // one that is gone asks for nothing, too
+		return "", nil
 	}
 	return infrastructure.GetAnnotations()[rkev1.CleanByPlanAnnotation], nil
 }
 
-// hasTakenUp reports whether our agent has taken up a plan before. Its journal tells the script then that what is on the host came by plan; a k3s of before would be
-// taken for ours else.
-func hasTakenUp(data map[string][]byte) bool {
-	if len(data[plan.KeyAgentPublicKey]) == 0 {
+// awaitsCleaning reports whether a plan Secret is there that has not the plan which cleans yet, and whose agent has taken up a plan before. Its journal
+// tells the script then that what is on the host came by plan; a k3s of before would be taken for ours else.
+func awaitsCleaning(secret *corev1.Secret, uid string) bool {
+	if secret == nil || secret.Annotations[rkev1.CleansAnnotation] == uid || len(secret.Data[plan.KeyAgentPublicKey]) == 0 {
 		return false
 	}
+	data := secret.Data
 	switch plan.State(data[plan.KeyState]) {
 	case plan.StateInProgress, plan.StateSucceeded, plan.StateFailed:
 		return true

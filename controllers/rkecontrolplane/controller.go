@@ -136,13 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	before := obj.DeepCopy()
 	s := &scope{RKEControlPlane: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
 	s.conditions.Advise = s.advise
-	errs := []error{step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.cleanHosts),
-		step.Of(rkev1.ReconciledCondition, "", r.machines))}
-	if errs[0] == nil {
-		errs = r.bringForward(ctx, s)
-	} else if _, stalled := errors.AsType[*step.Stalled](errs[0]); stalled {
-		errs = append(errs, r.tellMachines(ctx, s))
-	}
+	errs := r.bringForward(ctx, s)
 	if s.conditions.Get(rkev1.ReconciledCondition) != nil { // a conflict may have come before it was found out
 		s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition, rkev1.AvailableCondition)
 	}
@@ -156,10 +150,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return outcome(s.again, errs)
 }
 
-// bringForward is for a control plane whose machines are known. They are told, and counted, also where it lacks what every plan needs.
+// bringForward goes from what is there to what the cluster waits for. Machines that are known are told, and counted, also where it lacks what every plan needs.
 func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
+	err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.cleanHosts),
+		step.Of(rkev1.ReconciledCondition, "", r.machines))
+	if _, stalled := errors.AsType[*step.Stalled](err); stalled {
+		return []error{err, r.tellMachines(ctx, s)}
+	}
+	if err != nil {
+		return []error{err}
+	}
 	defer r.count(s)
-	err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.observe))
+	err = step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.ensureAuthorities),
+		step.Of(rkev1.ReconciledCondition, "", r.observe))
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled {
 		return []error{err, r.protect(ctx, s), r.tellMachines(ctx, s)}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,12 +34,11 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 		}
 		delivered = true
 	}
-	was := s.conditions.Get(rkev1.ReconciledCondition)
 	switch {
 	case s.result.Reason == rkev1.ReconciledReason:
 		s.conditions.True(rkev1.ReconciledCondition, s.result.Reason, s.result.Message)
-	case delivered && was != nil && was.Status == metav1.ConditionFalse:
-		s.conditions.Repeat(rkev1.ReconciledCondition, *was)
+	case delivered && meta.IsStatusConditionFalse(s.Status.Conditions, rkev1.ReconciledCondition):
+		s.conditions.Repeat(rkev1.ReconciledCondition, *s.conditions.Get(rkev1.ReconciledCondition))
 	default:
 		s.conditions.False(rkev1.ReconciledCondition, s.result.Reason, s.result.Message)
 	}
@@ -88,18 +88,12 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 				one.Name, s.cluster.Name))
 		}
 	}
-	if versioned := s.withVersion(); len(versioned) > 0 {
-		warnings = append(warnings, fmt.Sprintf("a version is set for %s, where it has no effect: the version of the cluster is spec.kubernetesVersion here. Another one in a MachineDeployment, "+
-			"also none, has Cluster API replace its machines", strings.Join(versioned, ", ")))
-	}
-	if detour := r.detour(s); detour != "" {
-		warnings = append(warnings, detour)
+	detour := r.detour(s)
+	if detour != "" {
 		s.warned.Endpoint = s.snapshot.Endpoint
 	}
-	if s.refused != "" {
-		warnings = append(warnings, s.refused)
-	}
-	if len(warnings) == 0 {
+	warnings = append(warnings, s.versionSet(), detour, s.refused)
+	if warnings = slices.DeleteFunc(warnings, func(text string) bool { return text == "" }); len(warnings) == 0 {
 		s.conditions.Drop(rkev1.WarningsCondition)
 		return nil
 	}
@@ -107,8 +101,8 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// withVersion are MachineDeployments and Machines that have a version, at most three. Advice is about the first.
-func (s *scope) withVersion() []string {
+// versionSet tells of MachineDeployments and Machines that have a version, of at most three; empty if none has. Advice is about the first.
+func (s *scope) versionSet() string {
 	var found []string
 	for _, m := range s.members {
 		deployment := m.Labels[clusterv1.MachineDeploymentNameLabel]
@@ -124,5 +118,9 @@ func (s *scope) withVersion() []string {
 		}
 		found = append(found, what)
 	}
-	return found
+	if len(found) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("a version is set for %s, where it has no effect: the version of the cluster is spec.kubernetesVersion here. Another one in a MachineDeployment, "+
+		"also none, has Cluster API replace its machines", strings.Join(found, ", "))
 }

@@ -6,10 +6,8 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
@@ -24,10 +22,8 @@ func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
 		if running == "" || m.Spec.Version == running || isUsersVersion(m.Machine) || !m.DeletionTimestamp.IsZero() {
 			continue
 		}
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}},"spec":{"version":%q}}`, m.UID, rkev1.RunningVersionAnnotation, running, running))
-		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("writing the version of Machine %s: %w", m.Name, err))
-		}
+		errs = append(errs, r.patchMachine(ctx, m, "writing the version of",
+			fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}},"spec":{"version":%q}}`, m.UID, rkev1.RunningVersionAnnotation, running, running)))
 	}
 	return errors.Join(errs...)
 }
@@ -43,10 +39,8 @@ func (r *Reconciler) markControlPlane(ctx context.Context, s *scope) error {
 		if has || owner == nil || owner.Kind != "MachineSet" || !planner.RolesOf(m.Labels).ControlPlane || !m.DeletionTimestamp.IsZero() {
 			continue
 		}
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:""}}}`, m.UID, clusterv1.MachineControlPlaneLabel))
-		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("labelling Machine %s: %w", m.Name, err))
-		}
+		errs = append(errs, r.patchMachine(ctx, m, "labelling",
+			fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:""}}}`, m.UID, clusterv1.MachineControlPlaneLabel)))
 	}
 	return errors.Join(errs...)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,7 +36,7 @@ func (r *Reconciler) protect(ctx context.Context, s *scope) error {
 	var errs []error
 	for i, m := range s.members {
 		has, exists := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
-		wanted := r.isIrreplaceable(s, m) || r.isChanging(s, i)
+		wanted := r.isIrreplaceable(s, i) || r.isChanging(s, i)
 		if exists && has != ours || exists == wanted || !m.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -43,25 +44,32 @@ func (r *Reconciler) protect(ctx context.Context, s *scope) error {
 		if !wanted {
 			value = "null"
 		}
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, m.UID, clusterv1.MachineSkipRemediationAnnotation, value))
-		if err := r.Client.Patch(ctx, m.DeepCopy(), patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("annotating Machine %s: %w", m.Name, err))
-		}
+		errs = append(errs, r.patchMachine(ctx, m, "annotating",
+			fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, m.UID, clusterv1.MachineSkipRemediationAnnotation, value)))
 	}
 	return errors.Join(errs...)
 }
 
+// patchMachine merges into a Machine what belongs to whoever patches it; one that is gone needs nothing.
+func (r *Reconciler) patchMachine(ctx context.Context, m member, doing string, patch []byte) error {
+	if err := r.Client.Patch(ctx, m.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("%s Machine %s: %w", doing, m.Name, err)
+	}
+	return nil
+}
+
 // isIrreplaceable reports whether the cluster would lose its data, or the majority that keeps it, with the machine. Where the state of the cluster is gone, and
 // with it whether it was ever made, it is taken for one that was.
-func (r *Reconciler) isIrreplaceable(s *scope, m member) bool {
+func (r *Reconciler) isIrreplaceable(s *scope, i int) bool {
+	hasData := func(m planner.Machine) bool { return m.Roles.Etcd && m.Secret != nil && m.Secret.JoinedTo != "" }
 	members := 0
 	for _, one := range s.snapshot.Machines {
-		if one.Roles.Etcd && one.Secret != nil && one.Secret.JoinedTo != "" {
+		if hasData(one) {
 			members++
 		}
 	}
 	made := s.snapshot.Bootstrapped || s.snapshot.Tokens.Server == ""
-	return made && planner.RolesOf(m.Labels).Etcd && m.plan != nil && m.plan.Annotations[rkev1.JoinedToAnnotation] != "" && members < 3
+	return made && hasData(s.snapshot.Machines[i]) && members < 3
 }
 
 // isChanging reports whether a machine that was well is given another plan, or has been at one for less than its time, which its condition PlanApplied tells:
@@ -132,10 +140,7 @@ func (s *scope) unjudged() []planner.Verdict {
 func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Verdict) bool {
 	changed := false
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
-		old := metav1.Condition{}
-		if was := meta.FindStatusCondition(*list, kind); was != nil {
-			old = *was
-		}
+		old := ptr.Deref(meta.FindStatusCondition(*list, kind), metav1.Condition{})
 		// They are about its plan, and not its spec, whose generation Cluster API raises without another plan: kubectl wait would wait for that one.
 		scratch := step.NewConditions(list, 0, r.Clock.Now())
 		scratch.Advise = func(c metav1.Condition) []string { return s.about(verdict).On(c.Reason) }

@@ -35,12 +35,12 @@ const (
 	bootstrappedKey = "bootstrapped"
 )
 
-// ensureSecrets makes the cluster's authorities and tokens, once. Each is made before the first plan is delivered; one that is gone after that
+// ensureSecrets makes the cluster's tokens, once. As its authorities they are made before the first plan is delivered; what is gone after that
 // is not made anew, for the cluster's servers have the old one.
 func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
-	name, begun := s.Name+stateSuffix, s.hasBegun()
+	name := s.Name + stateSuffix
 	var err error
-	s.state, err = r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
+	s.state, err = r.ensureSecret(ctx, s, name, s.hasBegun(), func() (corev1.SecretType, map[string][]byte, error) {
 		tokens := map[string][]byte{}
 		for _, key := range []string{serverTokenKey, agentTokenKey} {
 			tokens[key] = []byte(strings.ToLower(rand.Text() + rand.Text()))
@@ -59,9 +59,15 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if s.state.CreationTimestamp.Before(&s.cluster.CreationTimestamp) {
 		s.snapshot.OlderState = name
 	}
+	return nil
+}
+
+// ensureAuthorities makes the cluster's authorities, once.
+func (r *Reconciler) ensureAuthorities(ctx context.Context, s *scope) error {
+	begun := s.hasBegun() || s.snapshot.Bootstrapped
 	for _, purpose := range authorities.Purposes {
 		name := secret.Name(s.cluster.Name, purpose)
-		found, err := r.ensureSecret(ctx, s, name, begun || s.snapshot.Bootstrapped, func() (corev1.SecretType, map[string][]byte, error) {
+		found, err := r.ensureSecret(ctx, s, name, begun, func() (corev1.SecretType, map[string][]byte, error) {
 			data, err := authorities.New(s.cluster.Name, purpose, r.Clock.Now())
 			return clusterv1.ClusterSecretType, data, err
 		})

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,9 +41,7 @@ type member struct {
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	c := &s.snapshot
 	c.Name, c.Namespace, c.Spec, c.InitMachineID = cmp.Or(s.Spec.ClusterName, s.cluster.Name), s.Namespace, s.Spec, s.Labels[rkev1.InitNodeMachineIDLabel]
-	if done := s.cluster.Status.Initialization.InfrastructureProvisioned; done != nil {
-		c.InfrastructureProvisioned = *done
-	}
+	c.InfrastructureProvisioned = ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false)
 	endpoint, err := r.endpoint(ctx, s.cluster)
 	if err != nil {
 		return err
@@ -111,7 +110,8 @@ func (r *Reconciler) objects(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// object reads one, and has a move take it along. That of another namespace, which only a credential may be, stays where it is.
+// object reads one, and has a move take it along. That of another namespace, which only a credential may be that control planes of this one may use,
+// stays where it is.
 func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey) (planner.Object, error) {
 	secret, config := &corev1.Secret{}, &corev1.ConfigMap{}
 	read := client.Object(secret)
@@ -119,10 +119,16 @@ func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey
 		read = config
 	}
 	var err error
-	if ref := credential.Parse(s.Namespace, key.Name); ref.IsForeign() {
-		err = r.foreign(ctx, s, key, secret)
-	} else if err = ref.Read(ctx, r.Reader, read); err == nil {
-		err = r.takeAlong(ctx, read)
+	ref, s3 := credential.Parse(s.Namespace, key.Name), ptr.Deref(s.Spec.ETCD, rkev1.ETCD{}).S3
+	switch {
+	case !ref.IsForeign():
+		if err = ref.Read(ctx, r.Reader, read); err == nil {
+			err = r.takeAlong(ctx, read)
+		}
+	case s3 == nil || key != (planner.ObjectKey{Kind: planner.SecretKind, Name: s3.CloudCredentialName}): // nothing else that the specification names may be there
+		err = credential.ErrNotShared
+	default:
+		err = credential.Source{Reader: r.Reader, Trusted: r.TrustedCredentialNamespaces}.Look(ctx, ref, secret)
 	}
 	object := planner.Object{Type: string(secret.Type), Data: map[string][]byte{},
 		AuthorizedClusters: read.GetAnnotations()[rkev1.AuthorizedForClustersAnnotation]}
@@ -132,14 +138,6 @@ func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey
 		object.Data[key] = []byte(text)
 	}
 	return object, err
-}
-
-// foreign reads a credential of another namespace, if control planes of this one may use it. Nothing else that the specification names may be there.
-func (r *Reconciler) foreign(ctx context.Context, s *scope, key planner.ObjectKey, secret *corev1.Secret) error {
-	if etcd := s.Spec.ETCD; etcd == nil || etcd.S3 == nil || key != (planner.ObjectKey{Kind: planner.SecretKind, Name: etcd.S3.CloudCredentialName}) {
-		return credential.ErrNotShared
-	}
-	return credential.Source{Reader: r.Reader, Trusted: r.TrustedCredentialNamespaces}.Look(ctx, credential.Parse(s.Namespace, key.Name), secret)
 }
 
 // machines are those of the cluster whose bootstrap is ours, with their plan Secrets. Where those are too much the machines are known all the same.
@@ -163,11 +161,10 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 	}
 	for i := range list.Items {
 		machine := &list.Items[i]
-		ref := machine.Spec.Bootstrap.ConfigRef
-		if machine.Spec.ClusterName != s.cluster.Name || ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
+		if !isMember(machine, s.cluster) {
 			continue
 		}
-		seen := look(machine)
+		ref, seen := machine.Spec.Bootstrap.ConfigRef, look(machine)
 		seen.ID = ids[ref.Name]
 		if err := r.common(ctx, machine, &seen); err != nil {
 			return err
@@ -181,6 +178,12 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 		s.members, s.snapshot.Machines = append(s.members, m), append(s.snapshot.Machines, seen)
 	}
 	return exceeded
+}
+
+// isMember reports whether a Machine is the Cluster's, with a bootstrap of ours.
+func isMember(machine *clusterv1.Machine, cluster *clusterv1.Cluster) bool {
+	ref := machine.Spec.Bootstrap.ConfigRef
+	return machine.Spec.ClusterName == cluster.Name && ref.Kind == "RKEBootstrap" && ref.APIGroup == rkev1.GroupVersion.Group
 }
 
 // overdue reports whether a machine that has applied its plan is not as it should be for longer than that may take. Its own conditions tell since when.
@@ -223,10 +226,8 @@ func (r *Reconciler) silentSince(s *scope, secret *corev1.Secret) time.Time {
 func look(machine *clusterv1.Machine) planner.Machine {
 	m := planner.Machine{Name: machine.Name, Labels: machine.Labels, Roles: planner.RolesOf(machine.Labels), OS: machine.Labels[rkev1.OSLabel],
 		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), Joined: machine.Status.NodeRef.IsDefined(),
-		KubeletVersion: kubeletVersion(machine), ProviderID: machine.Spec.ProviderID}
-	if done := machine.Status.Initialization.InfrastructureProvisioned; done != nil {
-		m.Provisioned = *done
-	}
+		KubeletVersion: kubeletVersion(machine), ProviderID: machine.Spec.ProviderID,
+		Provisioned: ptr.Deref(machine.Status.Initialization.InfrastructureProvisioned, false)}
 	m.ExternalIPs, m.InternalIPs = rkev1.MachineAddresses(machine)
 	return m
 }
@@ -258,7 +259,7 @@ func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *
 	}
 	maps.Copy(m.NodeLabels, labels)
 	for _, taint := range taints {
-		m.NodeTaints = slices.DeleteFunc(m.NodeTaints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect })
+		m.NodeTaints = slices.DeleteFunc(m.NodeTaints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
 	}
 	m.NodeTaints = append(m.NodeTaints, taints...)
 	return nil
@@ -313,18 +314,23 @@ func (c *catalogue) get(ctx context.Context, cached, live client.Reader, name ty
 			return nil, "", fmt.Errorf("reading the ConfigMap %s: %w", name, err)
 		}
 	}
-	c.read, c.version, c.problem = true, found.ResourceVersion, ""
+	c.read, c.version = true, found.ResourceVersion
+	c.parsed, c.problem = parseReleases(name, found)
+	return c.parsed, c.problem, nil
+}
+
+func parseReleases(name types.NamespacedName, found *corev1.ConfigMap) (parsed *releases.Catalogue, problem string) {
 	text, err := found.Data[ReleasesKey], error(nil)
 	switch {
-	case c.version == "":
-		c.parsed, err = releases.Default()
+	case found.ResourceVersion == "":
+		parsed, err = releases.Default()
 	case text == "":
-		c.parsed, c.problem = nil, fmt.Sprintf("the ConfigMap %s has nothing under %s", name, ReleasesKey)
+		return nil, fmt.Sprintf("the ConfigMap %s has nothing under %s", name, ReleasesKey)
 	default:
-		c.parsed, err = releases.Parse([]byte(text))
+		parsed, err = releases.Parse([]byte(text))
 	}
 	if err != nil {
-		c.parsed, c.problem = nil, fmt.Sprintf("the ConfigMap %s: %v", name, err)
+		return nil, fmt.Sprintf("the ConfigMap %s: %v", name, err)
 	}
-	return c.parsed, c.problem, nil
+	return parsed, ""
 }

@@ -37,6 +37,17 @@ func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
 		return fmt.Errorf("adding the cache of plan Secrets: %w", err)
 	}
 	// A Secret that changes wakes those that name it, without a look at all that are there.
+	referenced := func(obj client.Object) []string {
+		one, ok := obj.(*rkev1.RKEControlPlane)
+		if !ok {
+			return nil
+		}
+		var keys []string
+		for _, key := range planner.References(one.Spec) {
+			keys = append(keys, key.Kind+"/"+credential.Parse(one.Namespace, key.Name).String())
+		}
+		return keys
+	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &rkev1.RKEControlPlane{}, referenceIndex, referenced); err != nil {
 		return fmt.Errorf("indexing RKEControlPlanes: %w", err)
 	}
@@ -137,18 +148,6 @@ func (r *Reconciler) naming(ctx context.Context, kind string, obj client.Object)
 
 // referenceIndex finds RKEControlPlanes by the kind, namespace and name of what their specification names.
 const referenceIndex = "references"
-
-func referenced(obj client.Object) []string {
-	one, ok := obj.(*rkev1.RKEControlPlane)
-	if !ok {
-		return nil
-	}
-	var keys []string
-	for _, key := range planner.References(one.Spec) {
-		keys = append(keys, key.Kind+"/"+credential.Parse(one.Namespace, key.Name).String())
-	}
-	return keys
-}
 
 func (r *Reconciler) all(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	list := &rkev1.RKEControlPlaneList{}

@@ -68,7 +68,18 @@ const (
 // New makes the content of a Secret.
 func New(cluster string, purpose secret.Purpose, now time.Time) (map[string][]byte, error) {
 	if purpose == ServiceAccount {
-		return newServiceAccount()
+		key, err := rsa.GenerateKey(rand.Reader, serviceAccountBits)
+		if err != nil {
+			return nil, fmt.Errorf("making a key: %w", err)
+		}
+		public, err := x509.MarshalPKIXPublicKey(key.Public())
+		if err != nil {
+			return nil, fmt.Errorf("encoding a key: %w", err)
+		}
+		return map[string][]byte{
+			secret.TLSCrtDataName: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+			secret.TLSKeyDataName: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+		}, nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -78,21 +89,6 @@ func New(cluster string, purpose secret.Purpose, now time.Time) (map[string][]by
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign}
 	pair, err := sign(template, template, key, key, now)
 	return map[string][]byte{secret.TLSCrtDataName: pair.Certificate, secret.TLSKeyDataName: pair.Key}, err
-}
-
-func newServiceAccount() (map[string][]byte, error) {
-	key, err := rsa.GenerateKey(rand.Reader, serviceAccountBits)
-	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return nil, fmt.Errorf("encoding a key: %w", err)
-	}
-	return map[string][]byte{
-		secret.TLSCrtDataName: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
-		secret.TLSKeyDataName: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
-	}, nil
 }
 
 // sign makes a certificate for key, signed by the parent's key, and encodes both.
