@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -79,6 +80,13 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	own := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, otherOwner)
 	// Somebody edits or deletes what gives an agent its access. That it is made is our own doing.
 	access := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
+	// What happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody, but another create attempt does. That they are made is
+	// our own doing, and at a start each bootstrap has its turn anyway.
+	burned := func(obj client.Object) bool { return obj.GetAnnotations()[rkev1.TokenBurnedAnnotation] != "" }
+	secrets := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(e event.UpdateEvent) bool {
+		return !burned(e.ObjectOld) || !burned(e.ObjectNew) ||
+			e.ObjectOld.GetAnnotations()[rkev1.CreateAttemptAnnotation] != e.ObjectNew.GetAnnotations()[rkev1.CreateAttemptAnnotation]
+	}}
 	machines := turns(func(m *clusterv1.Machine) [4]any {
 		return [4]any{m.Generation, m.Labels[rkev1.OSLabel], m.Status.NodeRef.IsDefined()}
 	})
@@ -89,7 +97,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	b := builder.ControllerManagedBy(mgr).Named("rkebootstrap").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
 		For(&rkev1.RKEBootstrap{}, builder.WithPredicates(own)).
-		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secretTurns())).
+		Owns(&corev1.Secret{}, builder.OnlyMetadata, builder.WithPredicates(secrets)).
 		Owns(&corev1.ServiceAccount{}, builder.OnlyMetadata, access).
 		Owns(&rbacv1.Role{}, builder.OnlyMetadata, access).
 		Owns(&rbacv1.RoleBinding{}, builder.OnlyMetadata, access).
@@ -220,16 +228,6 @@ func holding(c *rkev1.RKEControlPlane) string {
 	return ""
 }
 
-// secretTurns lets pass what happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody, but another create attempt does.
-// That they are made is our own doing, and at a start each bootstrap has its turn anyway.
-func secretTurns() predicate.Funcs {
-	burned := func(obj client.Object) bool { return obj.GetAnnotations()[rkev1.TokenBurnedAnnotation] != "" }
-	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(e event.UpdateEvent) bool {
-		return !burned(e.ObjectOld) || !burned(e.ObjectNew) ||
-			e.ObjectOld.GetAnnotations()[rkev1.CreateAttemptAnnotation] != e.ObjectNew.GetAnnotations()[rkev1.CreateAttemptAnnotation]
-	}}
-}
-
 // turns let pass the updates by which something that is read of an object becomes another: the status of Machines, Clusters and control planes changes all
 // the time, and each change of the latter would wake all machines of a cluster.
 func turns[T client.Object](read func(T) [4]any) predicate.Funcs {
@@ -241,7 +239,7 @@ func turns[T client.Object](read func(T) [4]any) predicate.Funcs {
 }
 
 func isProvisioned(c *clusterv1.Cluster) bool {
-	return c.Status.Initialization.InfrastructureProvisioned != nil && *c.Status.Initialization.InfrastructureProvisioned
+	return ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false)
 }
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
@@ -286,7 +284,7 @@ func (r *Reconciler) armed(ctx context.Context, _ client.Object) []reconcile.Req
 	var requests []reconcile.Request
 	for i := range list.Items {
 		secret := &list.Items[i]
-		if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind == "RKEBootstrap" && secret.Annotations[rkev1.TokenBurnedAnnotation] == "" {
+		if owner := bootstrapOf(secret); owner.Name != "" && secret.Annotations[rkev1.TokenBurnedAnnotation] == "" {
 			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: secret.Namespace, Name: owner.Name}})
 		}
 	}

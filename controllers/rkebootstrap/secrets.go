@@ -135,22 +135,28 @@ func (r *Reconciler) dataSecret(s *scope, install bootstrap.Install, token strin
 	} else if known := knownAgent(s); known != nil {
 		desired.Data[agentKey] = known
 	}
-	version := 1
-	if s.script != nil {
-		if version, err = strconv.Atoi(s.script.Annotations[rkev1.DataVersionAnnotation]); err != nil {
-			version = 1
-		}
-		install.Token = string(s.script.Data[tokenKey])
-		if before, err := bootstrap.Script(install); err != nil || !bytes.Equal(before, s.script.Data[valueKey]) {
-			version++
-		}
-	}
 	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.ArmedForAnnotation, attemptOf(s.script))
-	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.DataVersionAnnotation, strconv.Itoa(version))
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.DataVersionAnnotation, strconv.Itoa(s.dataVersion(install)))
 	if asked := cmp.Or(s.Annotations[rkev1.ReadmitAgentAnnotation], s.readmission()); token != "" && asked != "" {
 		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, rkev1.ReadmitAgentAnnotation, asked)
 	}
 	return desired, nil
+}
+
+// dataVersion is the version of the data that the script is to have: another one where it has more to say than another token.
+func (s *scope) dataVersion(install bootstrap.Install) int {
+	if s.script == nil {
+		return 1
+	}
+	version, err := strconv.Atoi(s.script.Annotations[rkev1.DataVersionAnnotation])
+	if err != nil {
+		version = 1
+	}
+	install.Token = string(s.script.Data[tokenKey])
+	if before, err := bootstrap.Script(install); err != nil || !bytes.Equal(before, s.script.Data[valueKey]) {
+		version++
+	}
+	return version
 }
 
 // attemptOf is the create attempt that the infra machine wants a token for; who says nothing gets one for all.
@@ -233,11 +239,11 @@ func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1
 // identity, and who edits it keeps the UID. What comes from a backup has lost its owner, and not the machine's identity.
 func ours(s *scope, live client.Object) error {
 	what := live.GetObjectKind().GroupVersionKind().Kind + " " + live.GetName()
-	owner, id := metav1.GetControllerOf(live), live.GetLabels()[rkev1.MachineIDLabel]
+	owner, id := bootstrapOf(live), live.GetLabels()[rkev1.MachineIDLabel]
 	if isRestored(live) && id == s.Labels[rkev1.MachineIDLabel] {
 		return nil
 	}
-	if owner == nil || owner.Kind != "RKEBootstrap" || owner.Name != s.Name {
+	if owner.Name != s.Name {
 		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s that is not of this object: delete it", what))
 	}
 	if !live.GetDeletionTimestamp().IsZero() {
@@ -247,6 +253,14 @@ func ours(s *scope, live client.Object) error {
 		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s of an earlier machine of this name, which goes by itself: if it does not, delete it", what), 0)
 	}
 	return nil
+}
+
+// bootstrapOf is the RKEBootstrap that an object belongs to; nothing for one of somebody else.
+func bootstrapOf(obj client.Object) metav1.OwnerReference {
+	if owner := metav1.GetControllerOf(obj); owner != nil && owner.Kind == "RKEBootstrap" {
+		return *owner
+	}
+	return metav1.OwnerReference{}
 }
 
 // isRestored reports whether an object is a machine's and has lost its owner.
