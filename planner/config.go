@@ -366,13 +366,3 @@ func (p *planner) readLayers() {
 		p.files = append(p.files, newSelector(fmt.Sprintf("spec.machineSelectorFiles[%d]", i), entry.MachineLabelSelector))
 	}
 }
-
-// warnOfSelector tells of a selector that matches no machine. One that is wrong stops each machine, and is told there.
-func (p *planner) warnOfSelector(s *selector) {
-	for i := range p.Machines {
-		if matches, err := s.matches(p.Machines[i].Labels); matches || err != nil {
-			return
-		}
-	}
-	p.warn("%s: its selector matches no machine", s.where)
-}

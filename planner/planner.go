@@ -216,11 +216,18 @@ func (p *planner) warnOfSpec() {
 			p.warn("spec.%s is not acted on yet", field.name)
 		}
 	}
+	selectors := slices.Clone(p.files)
 	for _, layer := range p.layers {
-		p.warnOfSelector(layer.selector)
+		selectors = append(selectors, layer.selector)
 	}
-	for _, selector := range p.files {
-		p.warnOfSelector(selector)
+	for _, s := range selectors {
+		matches := func(m Machine) bool {
+			matches, err := s.matches(m.Labels)
+			return matches || err != nil // one that is wrong stops each machine, and is told there
+		}
+		if !slices.ContainsFunc(p.Machines, matches) {
+			p.warn("%s: its selector matches no machine", s.where)
+		}
 	}
 }
 

@@ -59,8 +59,7 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	case plan.StatePending:
 		return notTaken(data, checksum)
 	case plan.StateInProgress:
-		reason, message = applying(data, checksum)
-		return reason, message + running(data, checksum)
+		return applying(data, checksum)
 	case plan.StateSucceeded:
 		return rkev1.UpToDateReason, ""
 	case plan.StateFailed, plan.StateCanceled:
@@ -77,15 +76,18 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	return notTaken(data, checksum)
 }
 
-// applying is how an agent fares that has taken up the plan.
+// applying is how an agent fares that has taken up the plan, and the instruction that takes long, if one does.
 func applying(data map[string][]byte, checksum string) (reason, message string) {
+	reason, message = rkev1.ApplyingPlanReason, "its agent applies the plan"
 	if why := stuck(data, checksum); why != "" {
-		return rkev1.AgentStuckReason, why
+		reason, message = rkev1.AgentStuckReason, why
+	} else if why := failure(data, checksum); why != "" {
+		reason, message = rkev1.RetryingPlanReason, why
 	}
-	if why := failure(data, checksum); why != "" {
-		return rkev1.RetryingPlanReason, why
+	if is := said(data, checksum).Running; is != "" {
+		message += ", and is at " + oneLine(is)
 	}
-	return rkev1.ApplyingPlanReason, "its agent applies the plan"
+	return reason, message
 }
 
 // notTaken tells a machine whose agent never called from one whose agent is late, and from one whose agent cannot take up the plan.
@@ -125,14 +127,6 @@ func failure(data map[string][]byte, checksum string) string {
 	// The count of an earlier plan stays until this one has ended.
 	if count, err := strconv.Atoi(string(data[plan.KeyFailureCount])); err == nil && count > 0 && string(data[plan.KeyFailedChecksum]) == checksum {
 		return fmt.Sprintf("failed attempts: %d", count)
-	}
-	return ""
-}
-
-// running names the instruction that takes long, as the end of a sentence; empty if none does.
-func running(data map[string][]byte, checksum string) string {
-	if is := said(data, checksum).Running; is != "" {
-		return ", and is at " + oneLine(is)
 	}
 	return ""
 }
