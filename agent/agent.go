@@ -70,6 +70,9 @@ func New(o Options) *Agent {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	if o.Fault == nil {
+		o.Fault = func(string) error { return nil }
+	}
 	a := &Agent{o: o, wake: make(chan struct{}, 1), backoff: firstBackoff}
 	a.applier = applier{runner: o.Runner, clock: o.Clock, fault: o.Fault, note: func(j Journal) error {
 		err := j.write(o.Folder)
@@ -178,8 +181,8 @@ func (a *Agent) step(ctx context.Context) time.Time {
 	p := a.planOf(v)
 	a.judge(v, p)
 	next, err := report(v, a.written, a.findings(trouble))
-	if err == nil && len(plan.Changed(v.data, next)) > 0 {
-		if secret, err = a.update(ctx, secret, next); secret == nil && err == nil {
+	if len(plan.Changed(v.data, next)) > 0 {
+		if secret, err = a.update(ctx, secret, next); secret == nil {
 			return a.o.Clock.Now()
 		}
 	}

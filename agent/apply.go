@@ -60,7 +60,7 @@ func (a *applier) steps(ctx context.Context, p plan.Plan, j Journal) (Journal, e
 	}
 	if !j.FilesDone {
 		for _, file := range p.Files {
-			if err := a.meet("file " + file.Path); err != nil {
+			if err := a.fault("file " + file.Path); err != nil {
 				return j, &failure{step: "file " + file.Path, err: err}
 			}
 			if err := putFile(file); err != nil {
@@ -90,7 +90,7 @@ func (a *applier) instruction(ctx context.Context, i plan.Instruction, j Journal
 	if i.Name == "" {
 		step += strconv.Itoa(j.InstructionsDone)
 	}
-	if err := a.meet(step); err != nil {
+	if err := a.fault(step); err != nil {
 		return j, &failure{step: step, err: err}
 	}
 	a.begin(step)
@@ -111,17 +111,10 @@ func (a *applier) instruction(ctx context.Context, i plan.Instruction, j Journal
 
 // save writes the journal. It returns the journal's own error, so that the caller keeps what it knows and tries again to write it.
 func (a *applier) save(j Journal, of string) error {
-	if err := a.meet("journal of " + of); err != nil {
+	if err := a.fault("journal of " + of); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	return a.note(j)
-}
-
-func (a *applier) meet(point string) error {
-	if a.fault == nil {
-		return nil
-	}
-	return a.fault(point)
 }
 
 // saved is the output with one more, in a map of its own: earlier journals keep theirs. What no longer fits loses its beginning.

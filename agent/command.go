@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,10 +95,7 @@ func (r *Runner) run(ctx context.Context, id string, c plan.Command, attempt int
 	if c.Image != "" {
 		r.Log.Info("Unpacking image", "instruction", id, "image", c.Image)
 		if err := r.Images.Unpack(ctx, c.Image, folder); err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			return none, fmt.Errorf("unpacking image %s: %w", c.Image, err)
+			return none, fmt.Errorf("unpacking image %s: %w", c.Image, cmp.Or(context.Cause(ctx), err))
 		}
 	}
 	argv, err := commandLine(c, folder)

@@ -25,29 +25,24 @@ func WriteFile(path string, content []byte, mode os.FileMode) error {
 func writeOwned(path string, content []byte, mode os.FileMode, own owner) error {
 	folder, name := filepath.Split(path)
 	beside := filepath.Join(folder, "."+name+temporary)
-	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := ignoreMissing(os.Remove(beside)); err != nil {
 		return err
 	}
-	err := writeNew(beside, content, mode, own)
+	file, err := os.OpenFile(beside, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(beside)))
+	}
+	_, err = file.Write(content)
 	if err == nil {
+		err = errors.Join(file.Chmod(mode), chown(beside, own), file.Sync())
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(beside, path)
 	}
 	if err != nil {
 		return errors.Join(err, ignoreMissing(os.Remove(beside)))
 	}
 	return syncFolder(folder)
-}
-
-func writeNew(path string, content []byte, mode os.FileMode, own owner) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err == nil {
-		err = errors.Join(file.Chmod(mode), chown(path, own), file.Sync())
-	}
-	return errors.Join(err, file.Close())
 }
 
 func ignoreMissing(err error) error {

@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/api/plan"
 )
@@ -22,7 +25,7 @@ type findings struct {
 }
 
 // report is the Secret's data as it is to be: the agent's own keys, each only when it says something else than before. It is the same data when nothing
-// is to be written.
+// is to be written, and with an error.
 func report(v view, j Journal, f findings) (map[string][]byte, error) {
 	next := map[string][]byte{}
 	maps.Copy(next, v.data)
@@ -34,7 +37,7 @@ func report(v view, j Journal, f findings) (map[string][]byte, error) {
 	f.status.Checksum, f.status.Attempt = v.checksum, 0
 	if ours {
 		if err := result(next, v, j); err != nil {
-			return nil, err
+			return v.data, err
 		}
 		tell(&f.status, v, j)
 	}
@@ -42,12 +45,12 @@ func report(v view, j Journal, f findings) (map[string][]byte, error) {
 		f.status.Step, f.status.Message = "", plan.Head(f.trouble, plan.MaxMessageBytes)
 	}
 	if err := observed(next, f); err != nil {
-		return nil, err
+		return v.data, err
 	}
 	if size(next) > maxSecretBytes {
-		for _, key := range []string{plan.KeyPeriodicOutput, plan.KeyFailedOutput, plan.KeyAppliedOutput} {
-			delete(next, key)
-		}
+		delete(next, plan.KeyPeriodicOutput)
+		delete(next, plan.KeyFailedOutput)
+		delete(next, plan.KeyAppliedOutput)
 	}
 	return next, nil
 }
@@ -142,11 +145,8 @@ const longAfter = 2 * time.Minute
 // tellLong writes which instruction runs, when it does for long, and takes back one that does no more. Each is one write; what is told next takes it back, too.
 func (a *Agent) tellLong(ctx context.Context, checksum string) {
 	a.mu.Lock()
-	secret, running, since := a.secret, a.running, a.runningSince
+	secret, running, since := cmp.Or(a.secret, &corev1.Secret{}), a.running, a.runningSince
 	a.mu.Unlock()
-	if secret == nil {
-		return
-	}
 	says := ""
 	if running != "" && a.o.Clock.Since(since) >= longAfter {
 		says = running + " since " + since.UTC().Format(time.RFC3339)

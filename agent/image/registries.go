@@ -114,9 +114,7 @@ func mirrored(r plan.Registries, ref name.Reference, endpoint string, rewrites m
 		}
 	}
 	path := strings.Trim(strings.TrimPrefix(strings.Trim(u.Path, "/"), "v2"), "/")
-	if path != "" {
-		repository = path + "/" + repository
-	}
+	repository = strings.TrimPrefix(path+"/"+repository, "/")
 	options, plain := []name.Option{name.StrictValidation}, u.Scheme == "http"
 	if plain {
 		options = append(options, name.Insecure)
