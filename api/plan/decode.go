@@ -60,10 +60,10 @@ func (p Plan) Validate() error {
 	for i, instruction := range p.Instructions {
 		errs = append(errs, at("instruction", i, instruction.Name, instruction.validate()))
 	}
-	names := map[string]bool{}
+	names := map[string]bool{"": true}
 	for i, instruction := range p.PeriodicInstructions {
 		err := errors.Join(instruction.validate(), seconds("periodSeconds", instruction.PeriodSeconds))
-		if instruction.Name == "" || names[instruction.Name] {
+		if names[instruction.Name] {
 			err = errors.Join(err, errors.New("it needs a name of its own"))
 		}
 		names[instruction.Name] = true
@@ -139,7 +139,7 @@ func (c Command) validate() error {
 		return fmt.Errorf("it has more than %d arguments or variables", MaxArguments)
 	}
 	for _, variable := range c.Env {
-		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" || strings.ContainsRune(variable, 0) {
+		if strings.Index(variable, "=") < 1 || strings.ContainsRune(variable, 0) {
 			return errors.New("a variable of its environment is not NAME=value")
 		}
 	}
