@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -66,18 +67,19 @@ func withoutMark(data []byte) []byte {
 	return data
 }
 
+// cloudConfig is the beginning of one; #cloud-config-archive and #cloud-config-jsonp are formats of their own.
+var cloudConfig = regexp.MustCompile(`^#cloud-config([` + blanks + `]|$)`)
+
 // Detect returns the format of unzipped data as cloud-init does: by its beginning, whatever the case of letters.
 func Detect(data []byte) Format {
 	data = bytes.TrimLeft(data, blanks)
 	start := strings.ToLower(string(data[:min(len(data), 64)]))
-	rest, isConfig := strings.CutPrefix(start, "#cloud-config")
 	switch {
 	case start == "":
 		return Empty
 	case strings.HasPrefix(start, "#!"):
 		return Script
-	// #cloud-config-archive and #cloud-config-jsonp are formats of their own.
-	case isConfig && (rest == "" || strings.ContainsAny(rest[:1], blanks)):
+	case cloudConfig.MatchString(start):
 		return CloudConfig
 	case strings.HasPrefix(start, "## template: jinja"):
 		return Jinja

@@ -90,8 +90,7 @@ func Check(driver string, input Input) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", ofBootstrap, err)
 	}
-	if user.Format == Opaque && boot.Format != Empty || boot.Format == Opaque && user.Format != Empty {
-		_, _, err := passOpaque(source{name: ofUser, format: user.Format}, source{name: ofBootstrap, format: boot.Format})
+	if _, _, err := passOpaque(source{name: ofUser, format: user.Format}, source{name: ofBootstrap, format: boot.Format}); err != nil {
 		return err
 	}
 	limit := clouds.Of(driver).UserData.Limit

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/drover-project/drover/clouds"
 )
@@ -35,14 +36,12 @@ func UserData(driver string, input Input) ([]byte, error) {
 // Fit returns data, or data zipped, so that the driver's cloud takes it.
 func Fit(driver string, data []byte) ([]byte, error) {
 	takes := clouds.Of(driver).UserData
-	if format := Detect(data); takes.CloudConfigOnly && format != CloudConfig && format != Empty {
+	if takes.CloudConfigOnly && !slices.Contains([]Format{CloudConfig, Empty}, Detect(data)) {
 		return nil, fmt.Errorf("%w into a single #cloud-config, and driver %s takes nothing else", ErrCannotMerge, driver)
 	}
-	for _, text := range takes.Breaks {
-		if bytes.Contains(data, []byte(text)) {
-			return nil, fmt.Errorf("%w for driver %s, which makes a line break of every %s that is written out: write the text over several lines, or put it into write_files in base64",
-				ErrCannotMerge, driver, text)
-		}
+	if at := slices.IndexFunc(takes.Breaks, func(text string) bool { return bytes.Contains(data, []byte(text)) }); at >= 0 {
+		return nil, fmt.Errorf("%w for driver %s, which makes a line break of every %s that is written out: write the text over several lines, or put it into write_files in base64",
+			ErrCannotMerge, driver, takes.Breaks[at])
 	}
 	largest := cmp.Or(takes.Limit.Bytes, MaxBytes)
 	size := takes.Limit.Measure(data)
