@@ -220,18 +220,17 @@ func markVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) ma
 			eachDefault(schema, func(raw []byte) { add(name, raw) })
 		}
 	}
-	metadata := []clusterv1.ObjectMeta{{Labels: cluster.Labels, Annotations: annotationsOf(cluster)}, cluster.Spec.Topology.ControlPlane.Metadata, class.Spec.ControlPlane.Metadata}
+	ofTopology, ofClass := cluster.Spec.Topology.ControlPlane.Metadata, class.Spec.ControlPlane.Metadata
+	metadata := []map[string]string{cluster.Labels, annotationsOf(cluster), ofTopology.Labels, ofTopology.Annotations, ofClass.Labels, ofClass.Annotations}
 	for _, one := range cluster.Spec.Topology.Workers.MachineDeployments {
-		metadata = append(metadata, one.Metadata)
+		metadata = append(metadata, one.Metadata.Labels, one.Metadata.Annotations)
 	}
 	for _, one := range class.Spec.Workers.MachineDeployments {
-		metadata = append(metadata, one.Metadata)
+		metadata = append(metadata, one.Metadata.Labels, one.Metadata.Annotations)
 	}
-	for _, one := range metadata {
-		for _, values := range []map[string]string{one.Labels, one.Annotations} {
-			for key, value := range values {
-				out[builtin] |= marksOf(key) | marksOf(value)
-			}
+	for _, values := range metadata {
+		for key, value := range values {
+			out[builtin] |= marksOf(key) | marksOf(value)
 		}
 	}
 	return out

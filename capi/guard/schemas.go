@@ -51,17 +51,8 @@ func patternSize(pattern string, most int) int {
 }
 
 func regexpSize(re *syntax.Regexp, most int) int {
-	var size int
-	switch re.Op {
-	case syntax.OpLiteral:
-		size = len(re.Rune)
-	case syntax.OpConcat:
-		size = 0
-	case syntax.OpCapture:
-		size = 2
-	case syntax.OpAlternate:
-		size = len(re.Sub)
-	default:
+	size, is := map[syntax.Op]int{syntax.OpLiteral: len(re.Rune), syntax.OpConcat: 0, syntax.OpCapture: 2, syntax.OpAlternate: len(re.Sub)}[re.Op]
+	if !is {
 		size = 1
 	}
 	for _, sub := range re.Sub {
