@@ -59,12 +59,6 @@ var refusedFields = map[string]string{
 // Parse makes a configuration from a kubeconfig that a user wrote. It holds what the current context names inline and
 // nothing else: no path, command, proxy or impersonated user gets to client-go.
 func Parse(content []byte) (*rest.Config, error) {
-	if len(content) == 0 {
-		return nil, &Error{"data.value", "is empty: write the kubeconfig there"}
-	}
-	if len(content) > maxSize {
-		return nil, &Error{"data.value", fmt.Sprintf("has more than %d KiB: keep one cluster, one user and one context", maxSize>>10)}
-	}
 	document, err := parsePlainYAML(content)
 	if err != nil {
 		return nil, &Error{"data.value", err.Error()}
@@ -201,6 +195,12 @@ func text(value any) string {
 // parsePlainYAML reads one bounded document. Aliases are refused before anything is expanded: four kilobytes of them can mean
 // gigabytes.
 func parsePlainYAML(content []byte) (map[string]any, error) {
+	if len(content) == 0 {
+		return nil, errors.New("is empty: write the kubeconfig there")
+	}
+	if len(content) > maxSize {
+		return nil, fmt.Errorf("has more than %d KiB: keep one cluster, one user and one context", maxSize>>10)
+	}
 	var root yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(content)).Decode(&root); err != nil {
 		return nil, errors.New("is not a kubeconfig: its YAML cannot be read")
