@@ -173,23 +173,20 @@ const connectionOwner = "drover-workload-connections"
 
 // reportKubeconfig says on the Cluster which field is refused, or that none is any more.
 func (c *Clusters) reportKubeconfig(ctx context.Context, cluster *clusterv1.Cluster, name string, refused *kubeconfig.Error) error {
-	was := meta.FindStatusCondition(cluster.Status.Conditions, KubeconfigAcceptedCondition)
-	if was == nil && refused == nil {
+	if refused == nil && meta.FindStatusCondition(cluster.Status.Conditions, KubeconfigAcceptedCondition) == nil {
 		return nil
 	}
-	is := metav1.Condition{Type: KubeconfigAcceptedCondition, Status: metav1.ConditionTrue, Reason: KubeconfigAcceptedReason,
-		LastTransitionTime: metav1.Now()} // of no generation, for it is not about the Cluster's spec
+	// Of no generation, for it is not about the Cluster's spec.
+	is := metav1.Condition{Type: KubeconfigAcceptedCondition, Status: metav1.ConditionTrue, Reason: KubeconfigAcceptedReason}
 	if refused != nil {
 		is.Status, is.Reason = metav1.ConditionFalse, KubeconfigRefusedReason
 		is.Message = fmt.Sprintf("Secret %s: %s. Nobody connects to the cluster with it.", name, refused)
 	}
-	if was != nil && was.Status == is.Status && was.Message == is.Message {
+	conditions := slices.Clone(cluster.Status.Conditions)
+	if !meta.SetStatusCondition(&conditions, is) {
 		return nil
 	}
-	if was != nil && was.Status == is.Status {
-		is.LastTransitionTime = was.LastTransitionTime
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&is)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta.FindStatusCondition(conditions, KubeconfigAcceptedCondition))
 	if err != nil {
 		return fmt.Errorf("building the condition: %w", err)
 	}

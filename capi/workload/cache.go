@@ -118,9 +118,20 @@ func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, er
 	}
 	secrets := &metav1.PartialObjectMetadata{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	// It has a Cluster looked at again, though not more often than a first contact may be made.
+	kubeconfigChanged := func(_ context.Context, obj client.Object) []ctrl.Request {
+		name, is := strings.CutSuffix(obj.GetName(), "-"+string(secret.Kubeconfig))
+		key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}
+		known := c.find(key)
+		if !is || known == nil {
+			return nil
+		}
+		known.changed.Store(true)
+		return []ctrl.Request{{NamespacedName: key}}
+	}
 	return c, errors.Join(
 		made.Watch(source.Kind[client.Object](mgr.GetCache(), &clusterv1.Cluster{}, &handler.EnqueueRequestForObject{})),
-		made.Watch(source.Kind[client.Object](mgr.GetCache(), secrets, handler.EnqueueRequestsFromMapFunc(c.kubeconfigChanged))),
+		made.Watch(source.Kind[client.Object](mgr.GetCache(), secrets, handler.EnqueueRequestsFromMapFunc(kubeconfigChanged))),
 		made.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -128,18 +139,6 @@ func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, er
 			return nil
 		})),
 	)
-}
-
-// kubeconfigChanged has a Cluster looked at again, though not more often than a first contact may be made.
-func (c *Clusters) kubeconfigChanged(_ context.Context, obj client.Object) []ctrl.Request {
-	name, is := strings.CutSuffix(obj.GetName(), "-"+string(secret.Kubeconfig))
-	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}
-	known := c.find(key)
-	if !is || known == nil {
-		return nil
-	}
-	known.changed.Store(true)
-	return []ctrl.Request{{NamespacedName: key}}
 }
 
 // Reconcile connects to a Cluster's API server, or looks whether it is still there.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -304,22 +305,18 @@ func (m *mapper) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 	if err := json.Unmarshal(content, &list); err != nil {
 		return nil, fmt.Errorf("reading the kinds of %s: %w", gvk.GroupVersion(), errAnswer)
 	}
-	for _, resource := range list.APIResources {
-		if resource.Kind != gvk.Kind || strings.Contains(resource.Name, "/") {
-			continue
-		}
-		scope := meta.RESTScopeRoot
-		if resource.Namespaced {
-			scope = meta.RESTScopeNamespace
-		}
-		found = &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(strings.Clone(resource.Name)), GroupVersionKind: gvk, Scope: scope}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if len(m.known) >= maxMappings {
-			clear(m.known)
-		}
-		m.known[gvk] = found
-		return found, nil
+	at := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind && !strings.Contains(r.Name, "/") })
+	if at < 0 {
+		return nil, nil
 	}
-	return nil, nil
+	resource := list.APIResources[at]
+	scope := map[bool]meta.RESTScope{true: meta.RESTScopeNamespace, false: meta.RESTScopeRoot}[resource.Namespaced]
+	found = &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(strings.Clone(resource.Name)), GroupVersionKind: gvk, Scope: scope}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= maxMappings {
+		clear(m.known)
+	}
+	m.known[gvk] = found
+	return found, nil
 }

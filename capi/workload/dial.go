@@ -177,7 +177,7 @@ func serversAmong(machines []clusterv1.Machine) []string {
 	var outside, inside []string
 	add := func(to *[]string, addresses []string) {
 		for _, address := range addresses {
-			if ip := net.ParseIP(address); ip != nil && ip.IsGlobalUnicast() && len(outside)+len(inside) < maxServers {
+			if ip := net.ParseIP(address); ip.IsGlobalUnicast() && len(outside)+len(inside) < maxServers {
 				*to = append(*to, net.JoinHostPort(ip.String(), apiPort))
 			}
 		}

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -149,7 +151,7 @@ func acceptable(response *http.Response) error {
 	if response.StatusCode < 200 || (response.StatusCode >= 300 && response.StatusCode < 400) {
 		return fmt.Errorf("%w: it is a redirect, or no HTTP any more", errAnswer)
 	}
-	if response.Header.Get("Content-Encoding") != "" && response.Header.Get("Content-Encoding") != "identity" {
+	if !slices.Contains([]string{"", "identity"}, response.Header.Get("Content-Encoding")) {
 		return fmt.Errorf("%w: it is packed", errAnswer)
 	}
 	kind := response.Header.Get("Content-Type")
@@ -157,7 +159,7 @@ func acceptable(response *http.Response) error {
 		return nil
 	}
 	media, _, err := mime.ParseMediaType(kind)
-	if err != nil || (media != "application/json" && media != "text/plain" && media != "text/html") {
+	if err != nil || !slices.Contains([]string{"application/json", "text/plain", "text/html"}, media) {
 		return fmt.Errorf("%w: it is no JSON", errAnswer)
 	}
 	return nil
@@ -189,17 +191,15 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	const most = 32 << 10
 	n, err := b.body.Read(p[:min(len(p), most)])
-	if waitErr := b.share.bytes.WaitN(b.ctx, n); waitErr != nil && err == nil {
-		err = waitErr
-	}
+	err = cmp.Or(err, b.share.bytes.WaitN(b.ctx, n))
 	events := b.scan.documents
 	if scanErr := b.scan.read(p[:n]); scanErr != nil {
 		n, err = 0, scanErr
 	}
 	if events = b.scan.documents - events; events > eventsBurst {
 		n, err = 0, fmt.Errorf("%w: it has more events than sense", errAnswer)
-	} else if waitErr := b.share.events.WaitN(b.ctx, events); waitErr != nil && err == nil {
-		err = waitErr
+	} else {
+		err = cmp.Or(err, b.share.events.WaitN(b.ctx, events))
 	}
 	if err != nil {
 		b.err = err
