@@ -70,17 +70,6 @@ func (c *connection) Close() error {
 
 type claimKey struct{}
 
-// withClaim lets a request say of its connection that it is good for something.
-func withClaim(ctx context.Context, conn net.Conn) context.Context {
-	if encrypted, ok := conn.(*tls.Conn); ok {
-		conn = encrypted.NetConn()
-	}
-	if ours, ok := conn.(*connection); ok {
-		return context.WithValue(ctx, claimKey{}, ours.claim)
-	}
-	return ctx
-}
-
 // Plain makes a server without TLS, for metrics, health or profiles, that a manager starts before anything else; nil when the
 // address is 0.
 func Plain(ctx context.Context, name, address string, handler http.Handler, l Limits) (*manager.Server, error) {
@@ -133,7 +122,16 @@ func newHTTPServer(handler http.Handler, l Limits) *http.Server {
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer,
 			SendPingTimeout: 30 * time.Second, PingTimeout: l.ReadTimeout},
 		// What it logs of each bad handshake is dropped: anybody could fill the log with it.
-		ConnContext: withClaim, ErrorLog: log.New(io.Discard, "", 0),
+		ErrorLog: log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context { // lets a request say of its connection that it is good for something
+			if encrypted, ok := conn.(*tls.Conn); ok {
+				conn = encrypted.NetConn()
+			}
+			if ours, ok := conn.(*connection); ok {
+				return context.WithValue(ctx, claimKey{}, ours.claim)
+			}
+			return ctx
+		},
 	}
 }
 

@@ -62,7 +62,12 @@ func (s *Webhooks) Start(ctx context.Context) error {
 		mux = http.NewServeMux()
 	}
 	const name = "webhooks"
-	server := newHTTPServer(s.known(newBodies(name, mux, s.opts.Limits.ReadTimeout)), s.opts.Limits)
+	refused := refusals.WithLabelValues(name, "bodies").Inc
+	makeLane := func(reading, decoded int64) lane {
+		return lane{reading: newShares(reading, reading, refused), memory: semaphore.NewWeighted(reading), decoded: semaphore.NewWeighted(decoded)}
+	}
+	bounded := &bodies{next: mux, readTimeout: s.opts.Limits.ReadTimeout, small: makeLane(16<<20, 4<<20), large: makeLane(24<<20, 8<<20)}
+	server := newHTTPServer(s.known(bounded), s.opts.Limits)
 	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.opts.GetCertificate}
 	if s.opts.ClientCA != nil {
 		server.TLSConfig.ClientCAs, server.TLSConfig.ClientAuth = s.opts.ClientCA, tls.RequireAndVerifyClientCert
@@ -149,14 +154,6 @@ type bodies struct {
 	next         http.Handler
 	small, large lane
 	readTimeout  time.Duration
-}
-
-func newBodies(name string, next http.Handler, readTimeout time.Duration) *bodies {
-	refused := refusals.WithLabelValues(name, "bodies").Inc
-	makeLane := func(reading, decoded int64) lane {
-		return lane{reading: newShares(reading, reading, refused), memory: semaphore.NewWeighted(reading), decoded: semaphore.NewWeighted(decoded)}
-	}
-	return &bodies{next: next, readTimeout: readTimeout, small: makeLane(16<<20, 4<<20), large: makeLane(24<<20, 8<<20)}
 }
 
 var errEvicted = errors.New("the body took too long while others waited")

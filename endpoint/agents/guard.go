@@ -70,27 +70,23 @@ func visitorOf(ctx context.Context) *visitor {
 func (g *guard) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visitor{address: endpoint.AddressOf(r.RemoteAddr)}
-		room := g.strangers
 		namespace, name, isOfSecret := secretOf(r.URL)
 		if isOfSecret {
 			_, ticket := connect.CutTicket(strings.TrimPrefix(r.Header.Get("Authorization"), bearer))
 			v.ticket, v.known = connect.OpenTicket(g.ticketSecret(), namespace, name, ticket, g.now())
 		}
-		pace := g.ofAgents
-		if !v.known {
-			pace = g.ofAddresses
+		room, pace := g.requests, g.ofAgents
+		switch {
+		case !v.known:
+			room, pace = g.strangers, g.ofAddresses
 			// How fast a stranger can write requests is bounded by how fast his connections may begin.
 			w.Header().Set("Connection", "close")
+		case r.URL.Query().Has("watch"):
+			room = g.watches
 		}
 		if isOfSecret && !pace.Allows(v.who(), g.now()) {
 			busy(w)
 			return
-		}
-		switch {
-		case v.known && r.URL.Query().Has("watch"):
-			room = g.watches
-		case v.known:
-			room = g.requests
 		}
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
