@@ -3,6 +3,7 @@ package testkit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -40,21 +41,19 @@ type server struct {
 
 // ensure starts the server once; everybody gets the same answer.
 func (s *server) ensure() error {
-	s.once.Do(func() { s.err = s.start() })
+	s.once.Do(func() {
+		if s.err = s.launch(); s.err != nil {
+			return
+		}
+		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+		if err != nil {
+			s.err = fmt.Errorf("reading kubeconfig: %w", err)
+			return
+		}
+		config.QPS = -1 // a test is never too fast
+		s.config, s.err = config, applyCRDs(config, s.options.crds)
+	})
 	return s.err
-}
-
-func (s *server) start() error {
-	if err := s.launch(); err != nil {
-		return err
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-	if err != nil {
-		return fmt.Errorf("reading kubeconfig: %w", err)
-	}
-	config.QPS = -1 // a test is never too fast
-	s.config = config
-	return applyCRDs(config, s.options.crds)
 }
 
 // launch starts localkube and waits for its one line on stdout, the path of
@@ -88,10 +87,7 @@ func (s *server) launch() error {
 		cmd := s.cmd
 		s.cmd = nil
 		close(s.release)
-		ended := errors.Join(cmd.Wait(), os.RemoveAll(dir))
-		if ended == nil {
-			ended = errors.New("it ended before it was ready")
-		}
+		ended := cmp.Or(errors.Join(cmd.Wait(), os.RemoveAll(dir)), errors.New("it ended before it was ready"))
 		return fmt.Errorf("starting localkube: %w\n%s", ended, log.String())
 	}
 	if err != nil {
