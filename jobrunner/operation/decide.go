@@ -13,6 +13,8 @@ func next(e evidence) action {
 	}
 	act := e.beforeCreate()
 	switch {
+	case e.inherited && (act == removeByDriver || act == removeFound):
+		return mayExist // it exists, and is unfinished by the word of a backup that may be older
 	case act != mayExist || !e.looked:
 		return act
 	case mayHaveServer(e.phase):

@@ -21,6 +21,8 @@ type evidence struct {
 	finder finderSays
 	// removal is what came of the driver's removal.
 	removal removal
+	// inherited says that the state is of an earlier machine of this name: it came from a backup, or another management cluster.
+	inherited bool
 	// looked says that the user has looked at the cloud since it was asked for a server, and wants another.
 	looked bool
 	// refusal is what the error of a failed create says.

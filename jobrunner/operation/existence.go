@@ -65,6 +65,7 @@ func (s *session) evidence(why purpose, cause error) evidence {
 		purpose: why, phase: s.journal.Phase, inSteps: s.profile.InSteps, tagged: err == nil && uid != "" && bytes.Contains(record, []byte(uid)),
 		lags: s.profile.Finder.Kind == clouds.ByTag, naming: s.naming(), record: s.names(s.record, why),
 	}
+	e.inherited = s.target().Inherited
 	// Of a server that was asked for later the user knows nothing.
 	e.looked = why == forCreate && s.request.Looked > 0 && s.journal.Attempt <= s.request.Looked
 	if s.finder != nil {
@@ -438,6 +439,13 @@ func (q *inquiry) uncertain() error {
 	switch earlier := q.earlier(); {
 	case q.known.finder == findUncertain:
 		return q.err
+	case q.known.purpose == forCreate && q.known.inherited && (q.known.finder == foundUseless || q.known.driver == saysExists):
+		what := "server " + name
+		if len(q.found) > 0 {
+			what = q.called(q.found[0])
+		}
+		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "%s exists, and the state Secret, which came from a backup, says that it was never finished: the backup may be older than "+
+			"the server, which is not touched. To keep the server restore a later backup of the Secret; else remove it at the cloud, %s", what, thenRetry)
 	case q.known.purpose == forRemove:
 		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known; %s, then give it up with the annotation %s",
 			name, look, rkev1.AbandonAnnotation)

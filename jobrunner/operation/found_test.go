@@ -149,6 +149,19 @@ func TestFound_unfinished(t *testing.T) {
 	require.Equal(t, state.PhaseGone, s.journal.Phase)
 }
 
+// A backup of while the server was made is older than the server, which lives since: it is not touched, and the user is told how to keep it.
+func TestFound_unfinishedInABackup(t *testing.T) {
+	for _, looked := range []int32{0, 9} {
+		with := &scripted{found: []finder.Server{{ID: "1", Name: "pool-1", Tags: map[string]string{jobrunner.TagMachineUID: "before"}}}}
+		s := finding(t, "digitalocean", with)
+		s.request.Machine.UID, s.request.Tags, s.request.Looked = "now", map[string]string{jobrunner.TagMachineUID: "before"}, looked
+		_, err := s.inquire(t.Context(), forCreate, nil)
+		require.ErrorContains(t, err, "server 1 (pool-1), which was made for machine  (UID before) exists, and the state Secret, which came from a backup, says that it was never finished")
+		require.Empty(t, with.removed)
+		require.True(t, mayHaveServer(s.journal.Phase))
+	}
+}
+
 // A key is not forgotten while the cloud may let it be removed later. What it never allows must not keep a machine for ever.
 func TestSettle_waitsForKeys(t *testing.T) {
 	for text, waits := range map[string]bool{

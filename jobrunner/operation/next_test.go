@@ -25,10 +25,11 @@ func begun() []evidence {
 		each([]bool{false, true}, func(e *evidence, v bool) { e.lags = v }),
 		each([]bool{false, true}, func(e *evidence, v bool) { e.tagged = v }),
 		each([]bool{false, true}, func(e *evidence, v bool) { e.looked = v }),
+		each([]bool{false, true}, func(e *evidence, v bool) { e.inherited = v }),
 	) {
 		switch {
 		case e.purpose == forFailure && e.phase != state.PhaseIntent && e.phase != state.PhaseRecorded: // what declareIntent and the recorder write
-		case e.purpose != forFailure && e.refusal != refusedNothing, e.purpose != forCreate && e.looked:
+		case e.purpose != forFailure && e.refusal != refusedNothing, e.purpose != forCreate && (e.looked || e.inherited):
 		case e.record == mayName && e.naming != byRecord, e.naming == byName && e.record == namesID, e.naming == byID && e.record == namesServer, e.naming == byNameOrID && e.record == namesServer:
 		default:
 			all = append(all, e)
@@ -171,6 +172,7 @@ func wrongs(e evidence, act action, way []action) []string {
 	never(act == confirmGone && e.finder == finderUnasked && e.driver != saysGone, "says gone without asking the finder")
 	never(act == confirmGone && e.finder == noFinder && e.driver != saysGone && e.refusal == refusedNothing && !e.looked && (e.tag != tagAnothers || e.naming != byName),
 		"says gone on nobody's word")
+	never((act == removeFound || act == removeByDriver) && e.inherited && e.purpose == forCreate, "removes a server that is newer than the backup of its state")
 	never((act == take || act == removeByDriver) && e.tag == tagAnothers, "touches another machine's server")
 	never((act == take || act == removeByDriver && e.purpose != forFailure && e.record >= namesServer) && e.tag != tagOurs && (e.finder == noFinder || e.naming != byName || !e.tagged),
 		"touches a server by its record without having read its tag")

@@ -139,7 +139,9 @@ func (s *session) given() clouds.Record {
 func (s *session) called(server finder.Server) string {
 	known := []string{server.Name}
 	for _, address := range s.serverOf(server).Addresses {
-		known = append(known, address.Address)
+		if !slices.Contains(known, address.Address) {
+			known = append(known, address.Address)
+		}
 	}
 	text := fmt.Sprintf("server %s (%s", server.ID, strings.Join(known, ", "))
 	if uid := server.Tags[jobrunner.TagMachineUID]; uid != "" {
