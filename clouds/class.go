@@ -91,22 +91,32 @@ var commonRules = []rule{
 		"ssh key does not exist"}},
 }
 
+// statusOf is the HTTP status in a text; empty when there is none.
+func statusOf(text string) string {
+	if found := statusPattern.FindStringSubmatch(text); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
 func byStatus(text string) string {
-	found := statusPattern.FindStringSubmatch(text)
-	if found == nil {
+	switch status := statusOf(text); status {
+	case "":
 		return ""
-	}
-	switch code := found[1]; {
-	case code == "401" || code == "403" || code == "407":
+	case "401", "403", "407":
 		return rkev1.ClassUnauthorized
-	case code == "402":
+	case "402":
 		return rkev1.ClassQuota
-	case code == "429":
+	case "429":
 		return rkev1.ClassThrottled
-	case code == "408" || code == "409" || code == "423" || code == "425" || code[0] == '5':
+	case "408", "409", "423", "425":
 		return rkev1.ClassTransient
+	default:
+		if status[0] == '5' {
+			return rkev1.ClassTransient
+		}
+		return rkev1.ClassInvalid
 	}
-	return rkev1.ClassInvalid
 }
 
 var networkRules = []rule{

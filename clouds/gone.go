@@ -21,18 +21,14 @@ func (c Cloud) IsGone(text string) bool {
 		return false
 	}
 	text = plain(text)
-	if containsAny(text, elsewhere) || containsAny(text, c.words.elsewhere) {
+	if containsAny(text, slices.Concat(elsewhere, c.words.elsewhere)) {
 		return false
 	}
-	gone := containsAny(text, gonePhrases) || containsAny(text, c.words.gone)
+	gone := containsAny(text, slices.Concat(gonePhrases, c.words.gone))
 	if c.words.resource != "" && strings.Contains(text, c.words.resource) {
 		return gone && strings.Contains(text, c.words.server)
 	}
-	if gone {
-		return true
-	}
-	found := statusPattern.FindStringSubmatch(text)
-	return found != nil && (found[1] == "404" || found[1] == "410")
+	return gone || slices.Contains([]string{"404", "410"}, statusOf(text))
 }
 
 // NameTaken reports whether the cloud refused to make a server, for there is one of that name: it is somebody else's.

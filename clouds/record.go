@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 )
 
 const (
@@ -35,17 +34,20 @@ func DecodeRecord(raw []byte) (Record, error) {
 
 // Text is a field as text: empty when it is missing, zero, not plain, or no text for an identifier.
 func (r Record) Text(field string) string {
-	var text string
 	switch value := r[field].(type) {
 	case string:
-		text = value
+		return clean(value)
 	case json.Number:
-		if _, err := strconv.ParseUint(value.String(), 10, 64); err != nil || value.String() == "0" {
-			return ""
+		if _, err := strconv.ParseUint(value.String(), 10, 64); err == nil && value != "0" {
+			return clean(value.String())
 		}
-		text = value.String()
 	}
-	if text == nilUUID || len(text) > maxText || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > unicode.MaxASCII || c == 0x7f }) {
+	return ""
+}
+
+// clean is a text that can be an identifier; empty when it cannot.
+func clean(text string) string {
+	if text == nilUUID || len(text) > maxText || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return ""
 	}
 	return text

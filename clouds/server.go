@@ -1,6 +1,7 @@
 package clouds
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -54,18 +55,12 @@ func (c Cloud) Server(facts Facts) Server {
 	}
 	server := Server{
 		InstanceID: c.ServerID(record),
-		ProviderID: facts.ProviderID,
+		ProviderID: cmp.Or(facts.ProviderID, Fill(facts.Template, record), Fill(c.ProviderID, record)),
 		SSHUser:    clean(facts.SSHUser), SSHHost: clean(facts.SSHHost), SSHPort: facts.SSHPort,
 		FailureDomain: Fill(c.Zone, record),
 	}
 	if server.InstanceID == "" && c.ByName {
 		server.InstanceID = record.Text("MachineName")
-	}
-	if server.ProviderID == "" && facts.Template != "" {
-		server.ProviderID = Fill(facts.Template, record)
-	}
-	if server.ProviderID == "" {
-		server.ProviderID = Fill(c.ProviderID, record)
 	}
 	if server.SSHPort < 0 || server.SSHPort > 65535 {
 		server.SSHPort = 0
@@ -74,38 +69,27 @@ func (c Cloud) Server(facts Facts) Server {
 	return server
 }
 
-func clean(text string) string { return Record{"x": text}.Text("x") }
-
 // addresses are ExternalIP and InternalIP by the kind of address, whatever field it is from. A server with one public
 // address has no other one towards its nodes, so that it is the internal one too.
 func (c Cloud) addresses(record Record, host, name string) []Address {
-	var out []Address
-	add := func(kind, address string) {
-		candidate := Address{Type: kind, Address: address}
-		if !slices.Contains(out, candidate) {
-			out = append(out, candidate)
-		}
-	}
 	candidates := []string{record.Text("IPAddress"), host, record.Text("PublicIP")}
 	for _, field := range c.Private {
 		candidates = append(candidates, record.Text(field))
 	}
 	candidates = append(candidates, record.Text("PrivateIPAddress"), record.Text("IPv6Address"))
-	internal := ""
+	var out []Address
 	for _, text := range candidates {
-		kind := kindOf(text)
-		if kind != "" {
-			add(kind, strings.Trim(text, "[]"))
-		}
-		if kind == "InternalIP" {
-			internal = text
+		found := Address{Type: kindOf(text), Address: strings.Trim(text, "[]")}
+		if found.Type != "" && !slices.Contains(out, found) {
+			out = append(out, found)
 		}
 	}
-	if internal == "" && len(out) > 0 && out[0].Type == "ExternalIP" {
-		add("InternalIP", out[0].Address)
+	internal := slices.ContainsFunc(out, func(a Address) bool { return a.Type == "InternalIP" })
+	if !internal && len(out) > 0 && out[0].Type == "ExternalIP" {
+		out = append(out, Address{Type: "InternalIP", Address: out[0].Address})
 	}
 	if hostname := clean(name); hostname != "" && len(hostname) <= MaxAddress {
-		add("Hostname", hostname)
+		out = append(out, Address{Type: "Hostname", Address: hostname})
 	}
 	return out
 }
