@@ -169,7 +169,7 @@ func TestRefused_whatSomebodyMustChange(t *testing.T) {
 func TestWithReason_changesOnlyWaiting(t *testing.T) {
 	wait := step.Wait("A", "a", time.Minute)
 	changed := withReason(wait, "B", ", and b")
-	require.Equal(t, &step.Waiting{Reason: "B", Message: "a, and b", After: time.Minute}, changed)
+	require.Equal(t, &step.Waiting{Status: metav1.ConditionFalse, Reason: "B", Message: "a, and b", After: time.Minute}, changed)
 	require.Equal(t, "A", stepReason(wait), "the first stays what it was")
 	other := errors.New("no route")
 	require.Equal(t, other, withReason(other, "B", ""))

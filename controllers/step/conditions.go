@@ -163,22 +163,18 @@ func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
 	if recorder == nil {
 		return
 	}
+	kinds := map[metav1.ConditionStatus]string{metav1.ConditionTrue: corev1.EventTypeNormal, metav1.ConditionFalse: corev1.EventTypeWarning}
 	for _, condition := range t.Of {
-		now := meta.FindStatusCondition(t.After, condition)
-		if now == nil || now.Status == metav1.ConditionUnknown || slices.Contains(t.Quiet, now.Reason) {
+		was, now := ptr.Deref(meta.FindStatusCondition(t.Before, condition), metav1.Condition{}), meta.FindStatusCondition(t.After, condition)
+		if now == nil || kinds[now.Status] == "" || slices.Contains(t.Quiet, now.Reason) {
 			continue
 		}
-		was := meta.FindStatusCondition(t.Before, condition)
-		if was != nil && was.Status == now.Status && was.Reason == now.Reason {
+		if was.Status == now.Status && was.Reason == now.Reason {
 			continue
-		}
-		kind := corev1.EventTypeWarning
-		if now.Status == metav1.ConditionTrue {
-			kind = corev1.EventTypeNormal
 		}
 		what, _ := advice.Split(now.Message)
 		note := cmp.Or(what, t.Notes[now.Reason], "The condition "+now.Type+" is now "+string(now.Status))
-		recorder.Eventf(obj, nil, kind, now.Reason, now.Type, "%s", cut(note, maxNote))
+		recorder.Eventf(obj, nil, kinds[now.Status], now.Reason, now.Type, "%s", cut(note, maxNote))
 	}
 }
 

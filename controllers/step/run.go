@@ -51,11 +51,7 @@ func record(conditions *Conditions, condition, reason string, err error) {
 		return
 	}
 	if waiting, ok := errors.AsType[*Waiting](err); ok {
-		status := metav1.ConditionFalse
-		if waiting.InProgress {
-			status = metav1.ConditionUnknown
-		}
-		conditions.Set(condition, status, waiting.Reason, waiting.Message)
+		conditions.Set(condition, waiting.Status, waiting.Reason, waiting.Message)
 		return
 	}
 	if stalled, ok := errors.AsType[*Stalled](err); ok {
@@ -71,12 +67,11 @@ func record(conditions *Conditions, condition, reason string, err error) {
 // Waiting ends a step that cannot go on before something else has happened. Watches bring it back; After is the safety
 // net, none when 0.
 type Waiting struct {
-	// Reason and Message go into the step's condition.
+	// Status, Reason and Message go into the step's condition.
+	Status          metav1.ConditionStatus
 	Reason, Message string
 	// After is when to look again even if nothing was seen to happen.
 	After time.Duration
-	// InProgress makes the condition Unknown instead of False.
-	InProgress bool
 }
 
 // Error implements error.
@@ -84,12 +79,12 @@ func (w *Waiting) Error() string { return w.Reason + ": " + w.Message }
 
 // Wait ends a step whose condition is False until something else has happened.
 func Wait(reason, message string, after time.Duration) error {
-	return &Waiting{Reason: reason, Message: message, After: after}
+	return &Waiting{Status: metav1.ConditionFalse, Reason: reason, Message: message, After: after}
 }
 
 // Progress ends a step whose work is under way: its condition is Unknown.
 func Progress(reason, message string, after time.Duration) error {
-	return &Waiting{Reason: reason, Message: message, After: after, InProgress: true}
+	return &Waiting{Status: metav1.ConditionUnknown, Reason: reason, Message: message, After: after}
 }
 
 // Stalled ends a step that cannot succeed until the object, or something it names, is changed.
