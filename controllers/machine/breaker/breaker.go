@@ -10,7 +10,9 @@
 package breaker
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -149,12 +151,15 @@ type member struct {
 	urgent, freed bool
 }
 
-// before reports whether m is called before other: those for whom somebody has changed something first, else who came first.
-func (m *member) before(other *member) bool {
-	if m.urgent != other.urgent {
-		return m.urgent
+// compare is negative when m is called before other: those for whom somebody has changed something first, else who came first.
+func (m *member) compare(other *member) int {
+	switch {
+	case m.urgent == other.urgent:
+		return cmp.Compare(m.arrival, other.arrival)
+	case m.urgent:
+		return -1
 	}
-	return m.arrival < other.arrival
+	return 1
 }
 
 // Ask reports whether a machine may start an attempt now. Whoever is told to go is taken to try until Refused, Ended, Made or
@@ -162,8 +167,7 @@ func (m *member) before(other *member) bool {
 func (b *Breaker[K]) Ask(k K, ask Ask) Turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.enter(k, ask.Now)
-	m := b.at(k, ask.Group, ask.Now)
+	m := b.enter(k, ask.Group, ask.Now)
 	g := b.groups[ask.Group]
 	if g == nil {
 		if ask.Held == "" || !b.startingUp(ask.Now) {
@@ -178,7 +182,7 @@ func (b *Breaker[K]) Ask(k K, ask Ask) Turn {
 	if m.state == trying {
 		return Turn{Go: true}
 	}
-	if ask.Changed || m.hash != "" && m.hash != ask.Hash {
+	if ask.Changed || cmp.Or(m.hash, ask.Hash) != ask.Hash {
 		m.urgent = true
 	}
 	m.hash = ask.Hash
@@ -218,22 +222,21 @@ func (b *Breaker[K]) turn(g *group[K], m *member, ask Ask) Turn {
 	if ask.NotBefore.After(at) && !m.freed {
 		at = ask.NotBefore
 	}
-	if m.urgent {
+	switch {
+	case m.urgent:
 		g.level = 0 // what was refused before was something else
+	case !g.recovering && ask.Now.Before(at):
+		return Turn{Class: g.class, At: at}
 	}
-	if m.urgent || g.recovering || !ask.Now.Before(at) {
-		m.state, m.urgent = trying, false
-		return Turn{Go: true}
-	}
-	return Turn{Class: g.class, At: at}
+	m.state, m.urgent = trying, false
+	return Turn{Go: true}
 }
 
 // Refused tells that the cloud refused a machine. Telling it again changes nothing.
 func (b *Breaker[K]) Refused(k K, r Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.enter(k, r.Now)
-	m := b.at(k, r.Group, r.Now)
+	m := b.enter(k, r.Group, r.Now)
 	g := b.groups[r.Group]
 	probing := m != nil && m.state == trying && m.refused != r.Attempt
 	switch {
@@ -320,19 +323,16 @@ func (b *Breaker[K]) Freed(k K) bool {
 func (b *Breaker[K]) Cause(name Group, before *K, now time.Time) (cause *K, here bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	g := b.groups[name]
+	g := cmp.Or(b.groups[name], &group[K]{})
 	if before != nil {
-		if m := b.members[*before]; m != nil && m.group == name && m.refused > 0 {
+		if m := g.members[*before]; m != nil && m.refused > 0 {
 			return before, true
 		}
-		if b.startingUp(now) && (g == nil || g.left == nil || *g.left != *before) {
+		if b.startingUp(now) && (g.left == nil || *g.left != *before) {
 			return before, true
 		}
 	}
-	switch {
-	case g == nil:
-		return nil, false
-	case g.cause != nil:
+	if g.cause != nil {
 		return g.cause, true
 	}
 	return g.left, false
@@ -357,14 +357,20 @@ func (b *Breaker[K]) LeaveAll(gone func(K) bool, now time.Time) {
 	}
 }
 
-// enter begins what k asks or tells.
-func (b *Breaker[K]) enter(k K, now time.Time) {
+// enter begins what k asks or tells of a group, and is its member there; nil if it is none. It leaves another group that it is in.
+func (b *Breaker[K]) enter(k K, name Group, now time.Time) *member {
 	if b.born.IsZero() {
 		b.born = now
 	}
 	b.self = k
 	// Groups that nobody waits in and whose time is long over.
 	maps.DeleteFunc(b.groups, func(_ Group, g *group[K]) bool { return len(g.members) == 0 && now.Sub(g.next) > forgotten })
+	m := b.members[k]
+	if m != nil && m.group != name {
+		b.leave(k, now)
+		return nil
+	}
+	return m
 }
 
 func (b *Breaker[K]) startingUp(now time.Time) bool { return now.Sub(b.born) < startup }
@@ -394,16 +400,6 @@ func (b *Breaker[K]) trip(refused K, g *group[K], r Refusal) {
 			m.state = waiting
 		}
 	}
-}
-
-// at is the member k of a group; nil if it is in none. It leaves another that it is in.
-func (b *Breaker[K]) at(k K, name Group, now time.Time) *member {
-	m := b.members[k]
-	if m != nil && m.group != name {
-		b.leave(k, now)
-		return nil
-	}
-	return m
 }
 
 func (b *Breaker[K]) join(k K, name Group) *member {
@@ -464,20 +460,21 @@ func (g *group[K]) slots() int {
 
 // refill calls as many as may try.
 func (b *Breaker[K]) refill(g *group[K], now time.Time) {
-	for range g.slots() {
-		var who K
-		var first *member
-		for k, m := range g.members {
-			if m.state == waiting && (m.urgent || !now.Before(g.quiet)) && (first == nil || m.before(first)) {
-				who, first = k, m
-			}
+	slots := g.slots()
+	if slots <= 0 {
+		return
+	}
+	var next []K
+	for k, m := range g.members {
+		if m.state == waiting && (m.urgent || !now.Before(g.quiet)) {
+			next = append(next, k)
 		}
-		if first == nil {
-			return
-		}
-		first.state = called
-		if who != b.self {
-			b.call(who)
+	}
+	slices.SortFunc(next, func(a, b K) int { return g.members[a].compare(g.members[b]) })
+	for _, k := range next[:min(slots, len(next))] {
+		g.members[k].state = called
+		if k != b.self {
+			b.call(k)
 		}
 	}
 }

@@ -98,16 +98,8 @@ func (l *Limiter[K]) ReleaseAll(gone func(K) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := len(l.running) + len(l.waiting)
-	for k := range l.running {
-		if gone(k) {
-			delete(l.running, k)
-		}
-	}
-	for k := range l.waiting {
-		if gone(k) {
-			delete(l.waiting, k)
-		}
-	}
+	maps.DeleteFunc(l.running, func(k K, _ string) bool { return gone(k) })
+	maps.DeleteFunc(l.waiting, func(k K, _ *waiter) bool { return gone(k) })
 	if len(l.running)+len(l.waiting) == before {
 		return
 	}
