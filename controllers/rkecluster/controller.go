@@ -104,7 +104,7 @@ func (r *Reconciler) ensureEndpoint(ctx context.Context, obj *rkev1.RKECluster) 
 		return err
 	}
 	ref := cluster.Spec.ControlPlaneRef
-	if obj.Spec.ControlPlaneEndpoint.IsValid() || cluster.Spec.ControlPlaneEndpoint.IsValid() || ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group {
+	if obj.Spec.ControlPlaneEndpoint.IsValid() || cluster.Spec.ControlPlaneEndpoint.IsValid() || ref.GroupKind() != rkev1.GroupVersion.WithKind("RKEControlPlane").GroupKind() {
 		return nil
 	}
 	before := obj.DeepCopy()
@@ -156,7 +156,7 @@ func (r *Reconciler) owner(ctx context.Context, obj *rkev1.RKECluster) (*cluster
 
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 	cluster, ok := obj.(*clusterv1.Cluster)
-	if !ok || cluster.Spec.InfrastructureRef.Kind != "RKECluster" || cluster.Spec.InfrastructureRef.APIGroup != rkev1.GroupVersion.Group {
+	if !ok || cluster.Spec.InfrastructureRef.GroupKind() != rkev1.GroupVersion.WithKind("RKECluster").GroupKind() {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}}}
