@@ -39,10 +39,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Oper
 	if err != nil {
 		return err
 	}
-	facts, err := r.factsOf(s, seen)
-	if err != nil {
-		return err
-	}
+	facts := r.factsOf(s, seen)
 	claim, do := s.state.Claim, facts.next()
 	if seen.State == attempt.Running || seen.State.Ended() {
 		s.status.JobName, s.status.Attempts = jobrunner.JobName(s.home.Name, operation, claim.Attempt), claim.Attempt
@@ -181,17 +178,13 @@ func underWay(job string, attempt int32, after time.Duration) error {
 }
 
 // factsOf is what decides what is done about an attempt.
-func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) (facts, error) {
+func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) facts {
 	f := facts{state: seen.State, verdict: seen.Verdict}
 	if seen.State != attempt.Failed {
-		return f, nil
+		return f
 	}
 	claim, v := s.state.Claim, seen.Verdict
-	hash, err := r.requestHash(s, claim.Operation)
-	if err != nil {
-		return f, err
-	}
-	f.changed = hash != claim.Hash
+	f.changed = r.requestHash(s, claim.Operation) != claim.Hash
 	f.doubt = claim.Operation == state.Create && v.Reason == rkev1.ServerMayExistReason
 	// Another attempt could only say once more that nobody can tell whether there is a server, and write over what the one before it had
 	// said: there is nobody to ask but the user, who has not looked yet.
@@ -199,13 +192,12 @@ func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) (facts, error) {
 	f.class, f.made = v.Class, claim.Made
 	if v.Outcome == state.Cancelled {
 		f.class = rkev1.ClassTransient // its pod was told to stop, by a drain of its node for instance
-	}
-	if v.Made && v.Outcome == state.Failed {
+	} else if v.Made {
 		f.made++
 	}
 	f.at, f.stopped = jobrunner.NextAttempt(jobrunner.Failure{Operation: claim.Operation, Class: f.class, Try: claim.Try, Made: f.made,
 		End: s.status.LastAttempt.EndTime.Time, UID: string(s.GetUID())})
-	return f, nil
+	return f
 }
 
 // afterFailure starts the next attempt, says when it will be, or why there will be none.
@@ -222,48 +214,49 @@ func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do act
 	if claim.Operation == state.Create {
 		r.reportFailed(s, f.class, f.at, do != claimAgain)
 	}
-	switch do {
-	case stallInDoubt:
-		s.status.NextAttemptTime = nil
-		return step.Stall(rkev1.ServerMayExistReason, errors.New(failed))
-	case stallExhausted:
-		s.status.NextAttemptTime = nil
-		// This is what requestHash is made of.
-		cost := ""
-		if f.made >= jobrunner.MadeBudget {
-			cost = fmt.Sprintf("%d attempts made a server and failed, and each costs money. ", f.made)
-		}
-		return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %sNo other attempt is made until the machine, its credential, its bootstrap data, its NodeDriver or the "+
-			"manager's settings (proxy, CA, image) change, or the annotation %s gets a new value", failed, cost, rkev1.RetryAnnotation))
-	default:
-		w := wanted{claim: claim.Again(claim.Try + 1), failed: failed, at: f.at}
-		if claim.Operation == state.Create && jobrunner.IsShared(f.class) {
-			// What all wait for has no times of its own: the one that asks next has.
-			w.ask.NotBefore, w.at = w.at, time.Time{}
-			if r.breaker.Freed(s.request) {
-				w.claim.Try = 1
-			}
-		}
-		w.claim.Made = f.made
-		return r.startInTurn(ctx, s, w)
+	if do == claimAgain {
+		return r.startAgain(ctx, s, f, failed)
 	}
+	s.status.NextAttemptTime = nil
+	if do == stallInDoubt {
+		return step.Stall(rkev1.ServerMayExistReason, errors.New(failed))
+	}
+	// This is what requestHash is made of.
+	cost := ""
+	if f.made >= jobrunner.MadeBudget {
+		cost = fmt.Sprintf("%d attempts made a server and failed, and each costs money. ", f.made)
+	}
+	return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %sNo other attempt is made until the machine, its credential, its bootstrap data, its NodeDriver or the "+
+		"manager's settings (proxy, CA, image) change, or the annotation %s gets a new value", failed, cost, rkev1.RetryAnnotation))
+}
+
+// startAgain starts the attempt after one that failed, when its time has come.
+func (r *Reconciler) startAgain(ctx context.Context, s *scope, f facts, failed string) error {
+	claim := s.state.Claim
+	w := wanted{claim: claim.Again(claim.Try + 1), failed: failed, at: f.at}
+	if claim.Operation == state.Create && jobrunner.IsShared(f.class) {
+		// What all wait for has no times of its own: the one that asks next has.
+		w.ask.NotBefore, w.at = w.at, time.Time{}
+		if r.breaker.Freed(s.request) {
+			w.claim.Try = 1
+		}
+	}
+	w.claim.Made = f.made
+	return r.startInTurn(ctx, s, w)
 }
 
 // record keeps how the attempt ended, after its Job is gone.
 func (s *scope) record(v jobrunner.Verdict) {
 	claim := s.state.Claim
 	last := &rkev1.AttemptStatus{Operation: string(claim.Operation), Number: claim.Attempt, Outcome: string(v.Outcome)}
-	known := s.status.LastAttempt
-	if known != nil && known.Operation == last.Operation && known.Number == last.Number {
+	if known := s.status.LastAttempt; isSame(known, last) {
 		last.EndTime = known.EndTime
 	}
 	if !v.Start.IsZero() {
 		last.StartTime = &metav1.Time{Time: v.Start.Truncate(time.Second)}
 	}
-	if last.EndTime != nil && last.EndTime.Sub(s.now) > maxSkew {
-		last.EndTime = &metav1.Time{Time: s.now.Truncate(time.Second)} // written while our own clock was ahead
-	}
-	if last.EndTime == nil {
+	switch {
+	case last.EndTime == nil:
 		s.fresh = true
 		// By our own clock, for back-off counts from there: a node whose clock is wrong must not make us try without a pause, or never again.
 		ended := v.End
@@ -271,16 +264,23 @@ func (s *scope) record(v jobrunner.Verdict) {
 			ended = s.now
 		}
 		last.EndTime = &metav1.Time{Time: ended.Truncate(time.Second)}
+	case last.EndTime.Sub(s.now) > maxSkew:
+		last.EndTime = &metav1.Time{Time: s.now.Truncate(time.Second)} // written while our own clock was ahead
 	}
 	s.status.FailureReason, s.status.FailureMessage = "", ""
 	if v.Outcome != state.Succeeded {
 		last.Class, last.Message, last.LogTail = v.Class, v.Message, s.state.LogTail()
-		s.status.FailureReason, s.status.FailureMessage = rkev1.CreateErrorReason, v.Message
-		if claim.Operation == state.Remove {
-			s.status.FailureReason = rkev1.DeleteErrorReason
-		}
+		s.status.FailureReason, s.status.FailureMessage = failureReasons[claim.Operation], v.Message
 	}
 	s.status.LastAttempt = last
+}
+
+// failureReasons are what Cluster API's contract had for a machine that failed.
+var failureReasons = map[state.Operation]string{state.Create: rkev1.CreateErrorReason, state.Remove: rkev1.DeleteErrorReason}
+
+// isSame reports whether two are one attempt.
+func isSame(known, last *rkev1.AttemptStatus) bool {
+	return known != nil && known.Operation == last.Operation && known.Number == last.Number
 }
 
 // succeeded says in the operation's condition, and so in its event, what the last attempt has done.
@@ -334,20 +334,15 @@ const (
 	stallExhausted action = "wait for a change"
 )
 
+// notFailed is what is done about an attempt that has not failed.
+var notFailed = map[attempt.State]action{attempt.Unclaimed: claimFirst, attempt.Claimed: makeJob, attempt.Running: awaitJob, attempt.Succeeded: finish}
+
 // next decides.
 func (f facts) next() action {
-	switch f.state {
-	case attempt.Unclaimed:
-		return claimFirst
-	case attempt.Claimed:
-		return makeJob
-	case attempt.Running:
-		return awaitJob
-	case attempt.Succeeded:
-		return finish
-	case attempt.Failed:
-	}
+	do, known := notFailed[f.state]
 	switch {
+	case known:
+		return do
 	case f.changed && (!f.doubt || !f.unlooked):
 		return claimChanged
 	case f.doubt:

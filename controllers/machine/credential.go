@@ -50,9 +50,14 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	if !s.state.Claimed {
 		return nil
 	}
-	// The same as was used last keeps its version: some tools touch Secrets all the time, and an attempt for each touch would be a loop.
+	return r.keepVersion(ctx, s)
+}
+
+// keepVersion has a credential that is the same as was used last keep its version: some tools touch Secrets all the time, and an attempt for each
+// touch would be a loop.
+func (r *Reconciler) keepVersion(ctx context.Context, s *scope) error {
 	last, err := r.lastCredential(ctx, s)
-	if err == nil && last.Version != "" && maps.Equal(last.Env, found.Env) && maps.EqualFunc(last.Files, found.Files, bytes.Equal) {
+	if last.Version != "" && maps.Equal(last.Env, s.credential.Env) && maps.EqualFunc(last.Files, s.credential.Files, bytes.Equal) {
 		s.credential.Version = last.Version
 	}
 	return err
@@ -70,17 +75,17 @@ func (r *Reconciler) credentialHelp(s *scope) string {
 		slices.Sort(required)
 	}
 	keys := strings.Join(required, ", ")
-	switch name := s.CredentialName(); {
+	name := s.CredentialName()
+	switch {
 	case s.recalled != "":
 		return fmt.Sprintf("It was the credential that was used last: %s", s.recalled)
 	case name == "" && keys == "":
 		return fmt.Sprintf("Driver %s takes its credential from the machine's spec: look at it there", r.kind.Driver)
 	case name == "":
 		return fmt.Sprintf("No Secret was given: look at the machine's spec, or name a Secret with the keys %s in its spec.common.cloudCredentialSecretName", keys)
-	default:
-		key := credential.Parse(s.GetNamespace(), name)
-		return fmt.Sprintf("The credential is that of Secret %s in namespace %s: look at its keys %s", key.Name, key.Namespace, keys)
 	}
+	key := credential.Parse(s.GetNamespace(), name)
+	return fmt.Sprintf("The credential is that of Secret %s in namespace %s: look at its keys %s", key.Name, key.Namespace, keys)
 }
 
 // maxDropped bounds what a condition tells of a forged credential.
@@ -136,24 +141,24 @@ func (r *Reconciler) lastCredential(ctx context.Context, s *scope) (state.Creden
 	return s.state.Credential.Value, nil
 }
 
-// moveCredential takes the credential out of a state that an earlier manager wrote, and reports whether the state still has it.
-func (r *Reconciler) moveCredential(ctx context.Context, s *scope) (bool, error) {
+// moveCredential copies the credential out of a state that an earlier manager wrote, if it has one.
+func (r *Reconciler) moveCredential(ctx context.Context, s *scope) error {
 	old, ok := s.state.secret.Data[state.CredentialKey]
 	if !ok {
-		return false, nil
+		return nil
 	}
 	moved, err := jobrunner.CredentialSecret(jobrunner.Task{Owner: s.Reference(), Credential: s.state.Credential.Value,
 		Request: jobrunner.Request{Machine: s.ref(), Namespace: s.home.Namespace, Driver: state.DriverRef{Name: r.kind.Driver}}})
 	if err != nil {
-		return false, err
+		return err
 	}
 	if !s.state.Credential.IsRead() {
-		return true, nil // nothing of it can be used
+		return nil // nothing of it can be used
 	}
 	moved.Data[state.CredentialKey] = bytes.Clone(old)
 	err = r.Client.Create(ctx, moved, client.FieldOwner(FieldOwner))
 	if client.IgnoreAlreadyExists(err) != nil {
-		return false, fmt.Errorf("moving the credential out of the state Secret: %w", err)
+		return fmt.Errorf("moving the credential out of the state Secret: %w", err)
 	}
-	return true, nil
+	return nil
 }

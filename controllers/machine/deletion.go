@@ -96,6 +96,9 @@ func serverIsDue(m *clusterv1.Machine) bool {
 	return deleting != nil && deleting.Reason == clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason
 }
 
+// ourBootstrap is the kind of Drover's own bootstrap provider.
+var ourBootstrap = rkev1.GroupVersion.WithKind("RKEBootstrap").GroupKind()
+
 // cleanByPlan asks for a host that the remove Job could not clean to be cleaned by the machine's agent, and reports whether it has been. Who writes plans
 // (controllers/rkecontrolplane) is asked by an annotation, and the plan Secret answers. Nobody is asked for a machine whose Machine stays, or whose namespace goes: the
 // plan Secret and the agent's access to it went with it, and none can be made.
@@ -104,7 +107,7 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 		return false, nil
 	}
 	ref := s.machine.Spec.Bootstrap.ConfigRef
-	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
+	if ref.GroupKind() != ourBootstrap {
 		return false, nil
 	}
 	if s.inFallback() {
@@ -145,21 +148,13 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 // toldToClean is how far an agent has come that was told to clean its host. It changes with the plan's state only; when the agent called, others tell.
 func toldToClean(data map[string][]byte, machine string) string {
 	told := ". Its agent was told to clean the host by plan, "
-	why := whyNotApplied(data)
+	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	switch {
-	case why != "":
+	case err == nil && status.Message != "" && status.Checksum == plan.Checksum(data[plan.KeyPlan]):
+		why := plan.Head(strings.Join(strings.Fields(strings.TrimPrefix(status.Step+": "+status.Message, ": ")), " "), 500)
 		return told + fmt.Sprintf("which failed too: %s (drover logs %s --agent tells more)", why, machine)
 	case plan.State(data[plan.KeyState]) == plan.StateInProgress:
 		return told + "and is at it"
 	}
 	return told + fmt.Sprintf("and has not taken that up (drover why %s tells when it called last)", machine)
-}
-
-// whyNotApplied is why the agent's last attempt failed, in its words; empty if none did.
-func whyNotApplied(data map[string][]byte) string {
-	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
-	if err != nil || status.Message == "" || status.Checksum != plan.Checksum(data[plan.KeyPlan]) {
-		return ""
-	}
-	return plan.Head(strings.Join(strings.Fields(strings.TrimPrefix(status.Step+": "+status.Message, ": ")), " "), 500)
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -155,11 +156,9 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 	}
 	fallback := s.fallbackOf()
 	// What the copy says: the pod's documents, and what was noted beside them.
-	data, notes := map[string][]byte(nil), map[string]string{}
-	if s.state.secret != nil {
-		data, notes = maps.Clone(s.state.secret.Data), state.CopyNotes(s.state.secret.Annotations)
-		delete(data, state.CredentialKey)
-	}
+	secret := cmp.Or(s.state.secret, &corev1.Secret{})
+	data, notes := maps.Clone(secret.Data), state.CopyNotes(secret.Annotations)
+	delete(data, state.CredentialKey)
 	notes[rkev1.TaggedUIDAnnotation] = s.state.TaggedUID
 	if s.mayHaveServer() {
 		state.NoteLost(notes)
@@ -207,7 +206,7 @@ func (r *Reconciler) checkRecordedDriver(ctx context.Context, s *scope) error {
 		}
 		part := metadataOf(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: driver.CacheNamespace, Name: driver.CachePartName(ref.Digest, 0)}, part)
-		if err == nil && driver.IsPartOf(part, ref.Digest) {
+		if driver.IsPartOf(part, ref.Digest) {
 			return nil
 		}
 		if client.IgnoreNotFound(err) != nil {

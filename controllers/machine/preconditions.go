@@ -39,20 +39,18 @@ func (r *Reconciler) findOwners(ctx context.Context, s *scope) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading the CAPI Machine %s: %w", name, err)
 		}
-		if err == nil && machine.UID == uid {
+		if machine.UID == uid {
 			s.machine = machine
 		}
 	}
-	clusterName := s.GetLabels()[clusterv1.ClusterNameLabel]
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: s.GetLabels()[clusterv1.ClusterNameLabel]}
 	if s.machine != nil {
-		clusterName = s.machine.Spec.ClusterName
-	}
-	if clusterName == "" {
-		return nil
-	}
-	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: clusterName}
-	if s.machine == nil {
+		key.Name = s.machine.Spec.ClusterName
+	} else {
 		r.watchIndex.note(s.request, watchKey{kind: "Cluster", name: key}) // its events come by way of the CAPI Machine else
+	}
+	if key.Name == "" {
+		return nil
 	}
 	cluster := &clusterv1.Cluster{}
 	err := r.Cache.Get(ctx, key, cluster)
@@ -60,7 +58,7 @@ func (r *Reconciler) findOwners(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the Cluster %s: %w", clusterName, err)
+		return fmt.Errorf("reading the Cluster %s: %w", key.Name, err)
 	}
 	s.cluster = cluster
 	return nil

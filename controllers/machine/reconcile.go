@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -34,8 +35,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.findOwners(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if _, _, owned := s.Owner(); !owned && !s.deleting() && len(s.was) == 0 && s.now.Sub(s.GetCreationTimestamp().Time) < adoptionGrace {
-		return reconcile.Result{RequeueAfter: adoptionGrace}, nil // Cluster API just made it and will adopt it at once
+	if s.awaitsAdoption() {
+		return reconcile.Result{RequeueAfter: adoptionGrace}, nil
 	}
 	if err := r.loadState(ctx, s); err != nil {
 		return reconcile.Result{}, err
@@ -48,6 +49,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = errors.Join(err, finishErr)
 	}
 	return step.Result(err)
+}
+
+// awaitsAdoption reports whether Cluster API just made the machine and will adopt it at once.
+func (s *scope) awaitsAdoption() bool {
+	_, _, owned := s.Owner()
+	return !owned && !s.deleting() && len(s.was) == 0 && s.now.Sub(s.GetCreationTimestamp().Time) < adoptionGrace
 }
 
 // run runs the steps that are this machine's turn.
@@ -81,13 +88,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		s.metPreconditions()
 		return step.Run(ctx, s, s.conditions, made...)
 	}
-	if err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster)); err != nil {
-		return err
-	}
-	if err := r.adopt(ctx, s); err != nil {
-		return err
-	}
 	return step.Run(ctx, s, s.conditions, append([]step.Step[*scope]{
+		step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster),
+		{Do: r.adopt},
 		step.Of(rkev1.DriverReadyCondition, rkev1.DriverReadyReason, r.resolveDriver),
 		step.Of(rkev1.BootstrapReadyCondition, rkev1.BootstrapReadyReason, r.awaitBootstrap),
 		step.Of(rkev1.CredentialReadyCondition, rkev1.CredentialReadyReason, r.resolveCredential),
@@ -166,34 +169,28 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	request := Request{Kind: r.kind.GVK, NamespacedName: key}
 	r.watchIndex.forget(request)
 	err := r.Live.Get(ctx, key, obj.Unstructured)
-	gone := apierrors.IsNotFound(err)
-	if err != nil && !gone {
+	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the machine: %w", err)
 	}
 	obj.SetManagedFields(nil) // nobody here reads them, and they are the larger part of the object
-	if gone || !r.watched(obj) {
+	if gone := err != nil; gone || !r.watched(obj) {
 		r.metrics.forget(request)
 		r.breaker.Leave(request, r.Clock.Now())
 		r.jobs.Release(request)
-	}
-	if gone {
-		return nil, r.releaseOrphan(ctx, request)
-	}
-	if !r.watched(obj) {
+		if gone {
+			return nil, r.releaseOrphan(ctx, request)
+		}
 		return nil, nil
 	}
 	status, err := obj.Status()
 	if err != nil {
 		return nil, err
 	}
-	s := &scope{DriverMachine: obj, request: request, management: r.Management, before: obj.DeepCopy(), status: status, now: r.Clock.Now()}
-	for i := range status.Conditions {
-		s.was = append(s.was, *status.Conditions[i].DeepCopy())
-	}
+	s := &scope{DriverMachine: obj, request: request, management: r.Management, before: obj.DeepCopy(), was: slices.Clone(status.Conditions), status: status, now: r.Clock.Now()}
 	s.conditions = step.NewConditions(&s.status.Conditions, obj.GetGeneration(), s.now)
 	s.conditions.Advise = func(c metav1.Condition) []string {
-		about, last := s.advice(r.kind.Driver), s.status.LastAttempt
-		if s.attempt == nil || last == nil || last.Outcome != string(state.Failed) {
+		about, last := s.advice(r.kind.Driver), ptr.Deref(s.status.LastAttempt, rkev1.AttemptStatus{})
+		if s.attempt == nil || last.Outcome != string(state.Failed) {
 			return about.On(c, nil)
 		}
 		return about.On(c, &advice.Attempt{Class: last.Class, Reason: s.attempt.Verdict.Reason, Message: last.Message, Removes: last.Operation == string(state.Remove)})

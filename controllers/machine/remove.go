@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,20 +24,15 @@ import (
 // removeServer makes sure that no server is left. It needs no CAPI Machine, which is asked if it is there, no Cluster or bootstrap data, and neither the
 // NodeDriver nor the credential if the state has what they would tell.
 func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
-	err := r.spareRestored(ctx, s)
-	if err == nil {
-		err = r.inherit(ctx, s)
-	}
-	if err == nil {
-		err = r.cancelCreate(ctx, s)
-	}
+	err := step.Run(ctx, s, s.conditions, step.Step[*scope]{Do: r.spareRestored}, step.Step[*scope]{Do: r.inherit}, step.Step[*scope]{Do: r.cancelCreate})
 	if err != nil {
 		return s.abandoned(err)
 	}
 	if err := r.endCreate(ctx, s); err != nil {
 		return err
 	}
-	if noted := s.conditions.Get(rkev1.DeleteJobCondition); s.state.secret == nil && noted != nil && noted.Status == metav1.ConditionTrue {
+	if s.state.secret == nil && meta.IsStatusConditionTrue(s.status.Conditions, rkev1.DeleteJobCondition) {
+		noted := s.conditions.Get(rkev1.DeleteJobCondition)
 		s.conditions.True(noted.Type, noted.Reason, noted.Message) // see finish
 		return nil
 	}
@@ -47,25 +43,33 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")
 		return nil
 	}
+	return s.abandoned(s.mark(r.removeByJob(ctx, s)))
+}
+
+// removeByJob has a Job remove the server, or what it could not clean be cleaned by plan.
+func (r *Reconciler) removeByJob(ctx context.Context, s *scope) error {
 	seen, err := r.observe(ctx, s, state.Remove)
-	cleaned := false
-	if err == nil {
-		cleaned, err = r.cleanByPlan(ctx, s, seen)
+	if err != nil {
+		return err
+	}
+	cleaned, err := r.cleanByPlan(ctx, s, seen)
+	if err != nil {
+		return err
 	}
 	if cleaned {
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, "the machine's agent has cleaned the host, by plan, where the remove Job could not")
 		return nil
 	}
-	if err == nil && !seen.State.UnderWay() {
+	if !seen.State.UnderWay() {
 		err = r.recall(ctx, s)
 	}
 	if err == nil {
 		err = r.attempt(ctx, s, state.Remove)
 	}
 	if stepReason(err) == rkev1.NamespaceTerminatingReason {
-		err = r.fallBack(ctx, s)
+		return r.fallBack(ctx, s)
 	}
-	return s.abandoned(s.mark(err))
+	return err
 }
 
 // endCreate reads the result that the create's pod wrote last, for only now is the state what it will stay, and deletes what it was given.

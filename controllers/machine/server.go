@@ -58,17 +58,17 @@ func (s *scope) tellDelivery() {
 	status, reason, message := metav1.ConditionUnknown, rkev1.NotVerifiedReason, result.Delivery.Message
 	switch proven := result.Delivery.Proven; {
 	case proven == nil:
-	case *proven && result.Delivery.ExitCode != 0:
+	case !*proven:
+		status, reason = metav1.ConditionFalse, rkev1.NotDeliveredReason
+		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -n %s -- cloud-init status --long. Delete the machine to have another one made",
+			s.GetName(), s.GetNamespace())
+	case result.Delivery.ExitCode != 0:
 		// Drivers that bring the script over SSH fail with the same reason.
 		status, reason = metav1.ConditionFalse, rkev1.BootstrapFailedReason
 		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -n %s -- tail /var/log/cloud-init-output.log. Delete the machine to have another one made",
 			s.GetName(), s.GetNamespace())
-	case *proven:
-		status, reason = metav1.ConditionTrue, rkev1.DeliveredReason
 	default:
-		status, reason = metav1.ConditionFalse, rkev1.NotDeliveredReason
-		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -n %s -- cloud-init status --long. Delete the machine to have another one made",
-			s.GetName(), s.GetNamespace())
+		status, reason = metav1.ConditionTrue, rkev1.DeliveredReason
 	}
 	s.conditions.Set(rkev1.BootstrapDeliveredCondition, status, reason, message)
 }
@@ -96,12 +96,8 @@ func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
-	server, err := s.state.Server.Value, s.state.Server.Err
-	if err != nil {
-		return "", fmt.Errorf("reading the server: %w", err)
-	}
-	if server.ProviderID != "" {
-		return server.ProviderID, nil
+	if s.state.Server.Value.ProviderID != "" {
+		return s.state.Server.Value.ProviderID, nil
 	}
 	id, missing, err := r.recordedProviderID(ctx, s)
 	if err != nil || id != "" {
@@ -111,23 +107,28 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	// The kubelet of our own bootstrap is given the ID with its plan, and gets no plan before the ID is known: to wait for the Node would be to
 	// wait for ever.
 	untold := "the driver's record does not tell the provider ID" + missing
-	if s.machine != nil && s.machine.Spec.Bootstrap.ConfigRef.Kind == "RKEBootstrap" && s.machine.Spec.Bootstrap.ConfigRef.APIGroup == rkev1.GroupVersion.Group {
+	if s.machine != nil && s.machine.Spec.Bootstrap.ConfigRef.GroupKind() == ourBootstrap {
 		if missing != "" {
 			return "", step.Wait(rkev1.ProviderIDMissingReason, untold+": set spec.providerID, which the kubelet is given", safetyNet)
 		}
 		return own, nil
 	}
-	wait := step.Wait(rkev1.WaitingForNodeReason, untold+": it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet)
+	return r.nodeProviderID(ctx, s, own, step.Wait(rkev1.WaitingForNodeReason, untold+
+		": it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet))
+}
+
+// nodeProviderID is that of the Node which the server became, and which gets our own if it has none; wait is the error as long as there is no such Node.
+func (r *Reconciler) nodeProviderID(ctx context.Context, s *scope, own string, wait error) (string, error) {
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
 	}
 	r.watchIndex.note(s.request, watchKey{kind: "Node", name: client.ObjectKeyFromObject(s.cluster), uid: s.machine.UID})
 	r.watchIndex.note(s.request, watchKey{kind: "Node", name: client.ObjectKeyFromObject(s.cluster)})
-	addresses := make([]string, len(server.Addresses))
-	for i, address := range server.Addresses {
-		addresses[i] = address.Address
+	var addresses []string
+	for _, address := range s.state.Server.Value.Addresses {
+		addresses = append(addresses, address.Address)
 	}
-	id, err = r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), workload.Server{Machine: s.machine.UID, Name: s.state.InstanceName,
+	id, err := r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), workload.Server{Machine: s.machine.UID, Name: s.state.InstanceName,
 		Addresses: addresses, ProviderID: own})
 	if err != nil {
 		return "", fmt.Errorf("looking for the machine's Node: %w", err)
@@ -147,9 +148,6 @@ func (r *Reconciler) recordedProviderID(ctx context.Context, s *scope) (string, 
 		return "", "", err
 	}
 	cloud, template := clouds.Of(found.DriverName()), found.Spec.ProviderIDTemplate
-	if template == "" && cloud.ProviderID == "" {
-		return "", "", nil
-	}
 	record, err := sshkeys.Record(s.state.ExtractedConfig)
 	if err != nil || record == nil {
 		return "", "", nil //nolint:nilerr // a record that cannot be read says nothing; the Node may

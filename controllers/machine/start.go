@@ -34,10 +34,7 @@ import (
 
 // start claims an attempt and makes its Job.
 func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) error {
-	var err error
-	if claim.Hash, err = r.requestHash(s, claim.Operation); err != nil {
-		return err
-	}
+	claim.Hash = r.requestHash(s, claim.Operation)
 	task := r.task(s, claim)
 	if err := r.awaitJobLimit(ctx, s, claim.Operation); err != nil {
 		return err
@@ -48,7 +45,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	if err := r.dropJob(ctx, s, claim); err != nil {
 		return err
 	}
-	plan := attempt.Plan{Task: task, New: s.state.secret == nil, Taken: r.takeName}
+	plan := attempt.Plan{Task: task, New: s.state.secret == nil, Taken: r.takeName, Check: func(ctx context.Context) error { return r.checkThere(ctx, s) }}
+	var err error
 	if plan.Record, err = jobrunner.StateSecret(task); err != nil {
 		return refused(err)
 	}
@@ -56,9 +54,6 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 		if plan.Kept, err = jobrunner.CredentialSecret(task); err != nil {
 			return refused(err)
 		}
-	}
-	if plan.New {
-		plan.Check = func(ctx context.Context) error { return r.checkThere(ctx, s) }
 	}
 	r.watchIndex.note(s.request, watchKey{kind: "Pod", uid: s.GetUID()})
 	if err := r.runner.Start(ctx, s.subject(), plan); err != nil {
@@ -69,9 +64,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	// Whoever may look at a machine sees it; the state Secret has the whole address.
 	s.status.DriverURL, s.status.DriverHash = driver.PublicURL(task.Request.Driver.URL), task.Request.Driver.Checksum
 	s.status.NextAttemptTime = nil
-	if s.credential.Name != "" {
-		s.status.CloudCredentialSecretName = s.credential.Name
-	}
+	s.status.CloudCredentialSecretName = cmp.Or(s.credential.Name, s.status.CloudCredentialSecretName)
 	return underWay(task.Name(), claim.Attempt, safetyNet)
 }
 
@@ -95,9 +88,12 @@ func (r *Reconciler) arm(ctx context.Context, s *scope, claim state.Claim) error
 	return step.Wait(rkev1.WaitingForBootstrapReason, fmt.Sprintf("the bootstrap Secret %s is for attempt %s, and its provider makes it for attempt %s", s.bootstrap.Name, armed, wanted), 0)
 }
 
-// checkThere looks, before the state of a machine is made and a Job, whether it is still there. The API server looks for finalizers when a deletion
+// checkThere looks, before the state of a machine is made and its first Job, whether it is still there. The API server looks for finalizers when a deletion
 // begins: a machine that is deleted at the moment in which it gets ours goes all the same, and nobody would remove its server.
 func (r *Reconciler) checkThere(ctx context.Context, s *scope) error {
+	if s.state.secret != nil {
+		return nil
+	}
 	live := metadataOf(s.GroupVersionKind())
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s), live); err != nil {
 		return fmt.Errorf("looking whether the machine is still there: %w", err)
@@ -178,13 +174,16 @@ func refused(err error) error {
 func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 	tagged := s.ref() // as all its servers are, all its life
 	tagged.UID = cmp.Or(s.state.TaggedUID, tagged.UID)
+	// Those of the credential that no variable brings, and of the spec, which wins.
+	options := credential.Options(r.kind.Driver, r.kind.Fields, s.credential.Env)
+	maps.Copy(options, s.driver.values)
 	request := jobrunner.Request{
 		Operation:          claim.Operation,
 		Attempt:            claim.Attempt,
 		Machine:            s.ref(),
 		Driver:             s.driver.ref,
 		InstanceName:       s.driver.instanceName,
-		Options:            r.options(s),
+		Options:            options,
 		Files:              s.files(),
 		CredentialEnv:      s.credential.Env,
 		Public:             r.public(),
@@ -240,19 +239,11 @@ func (s *scope) looked() int32 {
 	return result.Looked
 }
 
-// options are those of the credential that no variable brings, and of the spec, which wins.
-func (r *Reconciler) options(s *scope) map[string]any {
-	options := credential.Options(r.kind.Driver, r.kind.Fields, s.credential.Env)
-	maps.Copy(options, s.driver.values)
-	return options
-}
-
 // files are those of the credential and of the spec, which wins.
 func (s *scope) files() map[string][]byte {
 	files := map[string][]byte{}
-	for _, from := range []map[string][]byte{s.credential.Files, s.driver.files} {
-		maps.Copy(files, from)
-	}
+	maps.Copy(files, s.credential.Files)
+	maps.Copy(files, s.driver.files)
 	return files
 }
 
@@ -292,11 +283,8 @@ func (r *Reconciler) secrets(s *scope) []string {
 // requestHash changes when another attempt has a better chance than the last: the user changed the machine, the credential or the
 // bootstrap Secret, asked for it, the driver or the settings of Jobs are others. It is made of versions and not of content, for it can be
 // seen by those who must not see a secret's hash.
-func (r *Reconciler) requestHash(s *scope, operation state.Operation) (string, error) {
-	driver, err := json.Marshal(s.driver.ref)
-	if err != nil {
-		return "", fmt.Errorf("encoding the driver: %w", err)
-	}
+func (r *Reconciler) requestHash(s *scope, operation state.Operation) string {
+	driver, _ := json.Marshal(s.driver.ref) // texts and booleans: there is nothing that cannot be encoded
 	generation := strconv.FormatInt(s.GetGeneration(), 10)
 	if operation == state.Remove {
 		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
@@ -307,7 +295,7 @@ func (r *Reconciler) requestHash(s *scope, operation state.Operation) (string, e
 		parts = append(parts, s.bootstrapVersion())
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:8]), nil
+	return hex.EncodeToString(sum[:8])
 }
 
 // bootstrapVersion changes with the bootstrap data. A touch of its Secret, which some tools make all the time, must not be
@@ -328,12 +316,9 @@ func (s *scope) bootstrapVersion() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// hashOf stands for the settings of Jobs.
-func hashOf(settings jobrunner.Settings) string {
-	document, err := json.Marshal(settings)
-	if err != nil {
-		return settings.Image // numbers, text and quantities: there is nothing that cannot be encoded
-	}
+// hashOf stands for the settings of Jobs, or for a machine's spec: there is nothing in these that cannot be encoded.
+func hashOf(value any) string {
+	document, _ := json.Marshal(value)
 	sum := sha256.Sum256(document)
 	return hex.EncodeToString(sum[:])
 }

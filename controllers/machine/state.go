@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,8 +158,7 @@ func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 // ensureOwnership puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored
 // backup, or a tool that takes owners away, may have lost it.
 func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
-	secret := s.state.secret
-	if secret == nil || !s.state.Claimed {
+	if !s.state.Claimed {
 		return nil // nothing was made yet: adopt comes first
 	}
 	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {
@@ -169,14 +169,15 @@ func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 	if err := r.ensureCredentialOwnership(ctx, s); err != nil {
 		return err
 	}
-	before := secret.DeepCopy()
-	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
-	moved, err := r.moveCredential(ctx, s)
-	if err != nil {
+	if err := r.moveCredential(ctx, s); err != nil {
 		return err
 	}
+	secret := s.state.secret
+	before := secret.DeepCopy()
+	controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
 	delete(secret.Data, state.CredentialKey)
-	if owner := s.ensureOwner(secret); !owner && !finalizer && !moved {
+	s.ensureOwner(secret)
+	if equality.Semantic.DeepEqual(before, secret) {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -199,8 +200,9 @@ func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) er
 		return nil
 	}
 	before := secret.DeepCopy()
-	finalizer := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
-	if owner := s.ensureOwner(secret); !owner && !finalizer {
+	controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
+	s.ensureOwner(secret)
+	if equality.Semantic.DeepEqual(before, secret) {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -209,19 +211,18 @@ func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) er
 	return nil
 }
 
-// ensureOwner makes the machine the owner of an object, in the version of its kind that there is, and reports whether it was not.
-func (s *scope) ensureOwner(obj metav1.Object) bool {
+// ensureOwner makes the machine the owner of an object, in the version of its kind that there is.
+func (s *scope) ensureOwner(obj metav1.Object) {
 	want := *s.Reference()
 	owners := obj.GetOwnerReferences()
 	if owner := metav1.GetControllerOf(obj); owner != nil && owner.UID == want.UID && owner.APIVersion == want.APIVersion {
-		return false
+		return
 	}
 	owners = slices.DeleteFunc(owners, func(ref metav1.OwnerReference) bool {
 		group, err := schema.ParseGroupVersion(ref.APIVersion)
 		return ref.UID == want.UID || err == nil && group.Group == s.GroupVersionKind().Group && ref.Kind == want.Kind && ref.Name == want.Name
 	})
 	obj.SetOwnerReferences(append(owners, want))
-	return true
 }
 
 // A state Secret can be lost: by a restore without Secrets, or by somebody who emptied it or took its finalizer away. What it

@@ -47,10 +47,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error 
 		// That no server is left is written down where the state that tells so goes before the machine does: without it a machine that could
 		// not be let go at once would have a server removed of which nothing is known any more.
 		if s.inFallback() || s.state.secret != nil && !s.state.secret.DeletionTimestamp.IsZero() {
-			if err := s.SetStatus(s.status); err != nil {
-				return err
-			}
-			if _, err := step.PatchStatus(ctx, r.Client, s.before, s.Unstructured); err != nil {
+			if _, err := r.writeStatus(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -58,54 +55,66 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error 
 		r.metrics.forget(s.request)
 		return r.release(ctx, s)
 	}
-	if err := s.SetStatus(s.status); err != nil {
-		return err
-	}
-	wrote, err := step.PatchStatus(ctx, r.Client, s.before, s.Unstructured)
+	wrote, err := r.writeStatus(ctx, s)
 	if wrote {
 		r.emit(s)
 	}
 	return err
 }
 
+// writeStatus reports whether there was something to write.
+func (r *Reconciler) writeStatus(ctx context.Context, s *scope) (bool, error) {
+	if err := s.SetStatus(s.status); err != nil {
+		return false, err
+	}
+	return step.PatchStatus(ctx, r.Client, s.before, s.Unstructured)
+}
+
 // summarize sets what follows from the conditions.
 func (s *scope) summarize() {
 	s.status.ObservedGeneration = s.GetGeneration()
-	if create := s.conditions.Get(rkev1.CreateJobCondition); create == nil || held[create.Reason] == "" {
+	if held[ptr.Deref(s.conditions.Get(rkev1.CreateJobCondition), metav1.Condition{}).Reason] == "" {
 		s.status.HeldBy = ""
 	}
+	isTrue := func(condition string) bool { return meta.IsStatusConditionTrue(s.status.Conditions, condition) }
 	if s.deleting() {
 		s.status.Phase, s.status.Ready = rkev1.PhaseDeleting, false
-		remove, paused := s.conditions.Get(rkev1.DeleteJobCondition), s.conditions.Get(rkev1.PausedCondition)
-		switch {
-		case paused != nil && paused.Status == metav1.ConditionTrue:
-			s.conditions.False(rkev1.ReadyCondition, paused.Reason, paused.Message+"; the server is removed when it goes on")
-		case remove != nil && remove.Status != metav1.ConditionTrue:
-			s.conditions.Repeat(rkev1.ReadyCondition, *remove)
-		default:
-			s.conditions.False(rkev1.ReadyCondition, rkev1.DeletingReason, "the server is being removed")
-		}
+		s.summarizeDeletion()
 		return
 	}
 	s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, order...)
 	// The last of the steps has no condition before it ran.
-	if s.conditions.Get(rkev1.ReadyCondition).Status == metav1.ConditionTrue && s.conditions.Get(rkev1.StateStoredCondition) == nil {
+	if isTrue(rkev1.ReadyCondition) && s.conditions.Get(rkev1.StateStoredCondition) == nil {
 		reason, message := rkev1.JobPendingReason, "no server was made yet"
-		if paused := s.conditions.Get(rkev1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
+		if isTrue(rkev1.PausedCondition) {
+			paused := s.conditions.Get(rkev1.PausedCondition)
 			reason, message = paused.Reason, paused.Message
 		}
 		s.conditions.False(rkev1.ReadyCondition, reason, message)
 	}
-	if lost := s.conditions.Get(rkev1.BootstrapDeliveredCondition); lost != nil && lost.Status == metav1.ConditionFalse {
-		s.conditions.Repeat(rkev1.ReadyCondition, *lost)
+	if meta.IsStatusConditionFalse(s.status.Conditions, rkev1.BootstrapDeliveredCondition) {
+		s.conditions.Repeat(rkev1.ReadyCondition, *s.conditions.Get(rkev1.BootstrapDeliveredCondition))
 	}
-	ready := s.conditions.Get(rkev1.ReadyCondition)
-	s.status.Ready = ready.Status == metav1.ConditionTrue
+	s.status.Ready = isTrue(rkev1.ReadyCondition)
 	if s.status.Ready {
 		s.status.FailureReason, s.status.FailureMessage, s.status.NextAttemptTime = "", "", nil
 	}
 	s.status.Phase = s.phase()
 	s.conditions.CountServer()
+}
+
+// summarizeDeletion says in Ready what a machine that is being deleted waits for.
+func (s *scope) summarizeDeletion() {
+	remove := s.conditions.Get(rkev1.DeleteJobCondition)
+	switch {
+	case meta.IsStatusConditionTrue(s.status.Conditions, rkev1.PausedCondition):
+		paused := s.conditions.Get(rkev1.PausedCondition)
+		s.conditions.False(rkev1.ReadyCondition, paused.Reason, paused.Message+"; the server is removed when it goes on")
+	case remove != nil && remove.Status != metav1.ConditionTrue:
+		s.conditions.Repeat(rkev1.ReadyCondition, *remove)
+	default:
+		s.conditions.False(rkev1.ReadyCondition, rkev1.DeletingReason, "the server is being removed")
+	}
 }
 
 func (s *scope) phase() string {
@@ -216,6 +225,10 @@ const (
 	untilChange = "change"
 )
 
+// waitsUntil says by the reason of the Job's condition what a machine waits for.
+var waitsUntil = map[string]string{rkev1.JobQueuedReason: untilJob, rkev1.WaitingForQuotaReason: untilTurn, rkev1.WaitingForCapacityReason: untilTurn,
+	rkev1.WaitingForRateLimitReason: untilTurn, rkev1.WaitingForRetryReason: untilTurn, rkev1.AttemptsExhaustedReason: untilChange, rkev1.ServerMayExistReason: untilChange}
+
 func newMetrics() *metrics {
 	return &metrics{
 		machines: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -272,22 +285,15 @@ func (m *metrics) add(t tally, n float64) {
 // tally says how the machine is to be counted.
 func (s *scope) tally(driver string) tally {
 	t := tally{kind: s.request.Kind.Kind, driver: driver, phase: s.status.Phase}
-	create := s.conditions.Get(rkev1.CreateJobCondition)
-	if create == nil || s.deleting() || create.Status != metav1.ConditionFalse {
+	if s.deleting() || !meta.IsStatusConditionFalse(s.status.Conditions, rkev1.CreateJobCondition) {
 		return t
 	}
-	t.class = held[create.Reason]
-	switch last := s.status.LastAttempt; {
-	case create.Reason == rkev1.JobQueuedReason:
-		t.until = untilJob
-	case t.class != "":
-		t.until = untilTurn
-	case last == nil || last.Class == "":
-		return t
-	case create.Reason == rkev1.AttemptsExhaustedReason, create.Reason == rkev1.ServerMayExistReason:
-		t.class, t.until = last.Class, untilChange
-	case create.Reason == rkev1.WaitingForRetryReason:
-		t.class, t.until = last.Class, untilTurn
+	reason, last := s.conditions.Get(rkev1.CreateJobCondition).Reason, ptr.Deref(s.status.LastAttempt, rkev1.AttemptStatus{})
+	switch until, class := waitsUntil[reason], cmp.Or(held[reason], last.Class); {
+	case until == untilJob:
+		t.until = until
+	case until != "" && class != "":
+		t.until, t.class = until, class
 	}
 	if t.until == untilTurn && s.status.NextAttemptTime != nil {
 		t.until = untilRetry
@@ -303,7 +309,7 @@ func (m *metrics) observe(s *scope, driver string) {
 	if err != nil || last == nil {
 		return
 	}
-	if known := before.LastAttempt; known != nil && known.Operation == last.Operation && known.Number == last.Number {
+	if isSame(before.LastAttempt, last) {
 		return
 	}
 	m.attempts.WithLabelValues(s.request.Kind.Kind, driver, last.Operation, last.Class).Inc()

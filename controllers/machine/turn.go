@@ -2,17 +2,16 @@ package machine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/machine/breaker"
@@ -40,25 +39,15 @@ func (r *Reconciler) startInTurn(ctx context.Context, s *scope, w wanted) error 
 	if w.claim.Operation != state.Create {
 		return r.start(ctx, s, w.claim)
 	}
-	var err error
-	if w.ask.Group, err = s.group(); err != nil {
-		return err
-	}
-	if w.ask.Hash, err = r.requestHash(s, state.Create); err != nil {
-		return err
-	}
+	w.ask.Group, w.ask.Hash, w.ask.Now = s.group(), r.requestHash(s, state.Create), s.now
 	// A hint for the beginning of a manager only: the machines that were refused tell more, but perhaps later than this one.
-	for i := range s.was {
-		if s.was[i].Type == rkev1.CreateJobCondition {
-			w.ask.Held = held[s.was[i].Reason]
-		}
-	}
-	w.ask.Called, w.ask.Now = s.status.NextAttemptTime != nil, s.now
+	w.ask.Held = held[ptr.Deref(meta.FindStatusCondition(s.was, rkev1.CreateJobCondition), metav1.Condition{}).Reason]
+	w.ask.Called = s.status.NextAttemptTime != nil
 	turn := r.breaker.Ask(s.request, w.ask)
 	if !turn.Go {
 		return r.waitTurn(s, turn, w.failed)
 	}
-	err = r.start(ctx, s, w.claim)
+	err := r.start(ctx, s, w.claim)
 	if reason := stepReason(err); reason != "" && reason != rkev1.JobRunningReason && reason != rkev1.JobQueuedReason {
 		r.breaker.Leave(s.request, s.now) // it cannot ask the cloud anything: nobody need wait for it
 	}
@@ -67,20 +56,15 @@ func (r *Reconciler) startInTurn(ctx context.Context, s *scope, w wanted) error 
 
 // group is that of the machines that ask the same of the same account. What is common to all drivers is no matter of the
 // cloud's but for the credential.
-func (s *scope) group() (breaker.Group, error) {
+func (s *scope) group() breaker.Group {
 	spec := maps.Clone(s.Spec())
 	delete(spec, "common")
 	delete(spec, "providerID")
-	order, err := json.Marshal(spec)
-	if err != nil {
-		return breaker.Group{}, fmt.Errorf("encoding the spec: %w", err)
-	}
-	sum := sha256.Sum256(order)
-	group := breaker.Group{Namespace: s.GetNamespace(), Kind: s.GetKind(), Order: hex.EncodeToString(sum[:])}
+	group := breaker.Group{Namespace: s.GetNamespace(), Kind: s.GetKind(), Order: hashOf(spec)}
 	if name := s.CredentialName(); name != "" {
 		group.Credential = credential.Parse(s.GetNamespace(), name).String()
 	}
-	return group, nil
+	return group
 }
 
 // leaveTurn takes a machine out of those that wait for their turn when it has come to wait for something else. An error that
@@ -93,13 +77,12 @@ func (r *Reconciler) leaveTurn(s *scope, outcome error) {
 
 // reportFailed tells how a create failed that others may ask for too. A machine that stopped does not wait with them.
 func (r *Reconciler) reportFailed(s *scope, class string, at time.Time, stopped bool) {
-	group, err := s.group()
-	if err != nil || !jobrunner.IsShared(class) {
+	if !jobrunner.IsShared(class) {
 		r.breaker.Ended(s.request, at, s.now)
 		return
 	}
 	claim := s.state.Claim
-	r.breaker.Refused(s.request, breaker.Refusal{Group: group, Class: class, Attempt: claim.Attempt, Try: claim.Try,
+	r.breaker.Refused(s.request, breaker.Refusal{Group: s.group(), Class: class, Attempt: claim.Attempt, Try: claim.Try,
 		End: s.status.LastAttempt.EndTime.Time, Now: s.now, Fresh: s.fresh})
 	if stopped {
 		r.breaker.Leave(s.request, s.now)
@@ -126,9 +109,8 @@ func (r *Reconciler) refusal(s *scope, class string) string {
 	if s.status.HeldBy != "" {
 		before = &Request{Kind: s.request.Kind, NamespacedName: types.NamespacedName{Namespace: s.GetNamespace(), Name: s.status.HeldBy}}
 	}
-	group, err := s.group()
-	cause, here := r.breaker.Cause(group, before, s.now)
-	if s.status.HeldBy = ""; err != nil || cause == nil || *cause == s.request {
+	cause, here := r.breaker.Cause(s.group(), before, s.now)
+	if s.status.HeldBy = ""; cause == nil || *cause == s.request {
 		return "the cloud refused another machine that asks" + asks + " (" + class + ")"
 	}
 	s.status.HeldBy = cause.Name
