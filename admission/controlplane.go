@@ -75,16 +75,22 @@ func (h *ControlPlanes) neededBy(ctx context.Context, obj *rkev1.RKEControlPlane
 			needs, names = cluster.Name, obj.IsOf(cluster)
 		}
 	}
+	return refusal(obj, needs, names, going), nil
+}
+
+// refusal says what to do about a control plane that a Cluster needs; empty if none does. names tells that the Cluster names it, and going are those
+// that name it and go.
+func refusal(obj *rkev1.RKEControlPlane, needs string, names bool, going []string) string {
 	switch {
 	case needs == "":
-		return "", nil
+		return ""
 	case !names:
 		return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines, and with it would go the authorities and tokens by which their servers are reached: "+
-			"the Cluster does not name it now; have its spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace), nil
+			"the Cluster does not name it now; have its spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace)
 	case len(going) > 0:
 		return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines: before %s goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io %s -n %s",
-			obj.Name, needs, strings.Join(going, ", "), going[0], obj.Namespace), nil
+			obj.Name, needs, strings.Join(going, ", "), going[0], obj.Namespace)
 	}
 	return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines, and with it would go the authorities and tokens by which their servers are reached: delete the Cluster, "+
-		"if that was meant: kubectl delete clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace), nil
+		"if that was meant: kubectl delete clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -122,7 +123,7 @@ func nodeDriverOf(ctx context.Context, reader client.Reader, kind string) (*v3.N
 	for i := range all.Items {
 		nd := &all.Items[i]
 		kinds := crdgen.KindsOf(nd.DriverName())
-		if kind != kinds.Machine && kind != kinds.MachineTemplate && kind != kinds.Config {
+		if !slices.Contains([]string{kinds.Machine, kinds.MachineTemplate, kinds.Config}, kind) {
 			continue
 		}
 		// Of several with one driver name, a living active one answers.

@@ -22,6 +22,14 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 		return admissionregistrationv1.Validation{Message: foreign,
 			Expression: fmt.Sprintf("%[1]s.?data.orValue({}).all(k, k in %[3]s || %[1]s.data[k] == %[2]s.?data[?k].orValue(null))", one, other, keys)}
 	}
+	// The changes of a plan's state that an agent may make, as a policy sees them.
+	var transitions []string
+	encode := func(s plan.State) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	for _, from := range plan.States() {
+		for _, to := range plan.Transitions(from) {
+			transitions = append(transitions, encode(from)+">"+encode(to))
+		}
+	}
 	state := fmt.Sprintf(".?data[?%s].orValue('')", celString(plan.KeyState))
 	spec := admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: requestsFor(updates, admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
@@ -32,7 +40,7 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 		},
 		Validations: []admissionregistrationv1.Validation{
 			same("object", "oldObject"), same("oldObject", "object"),
-			{Expression: fmt.Sprintf("object%[1]s == oldObject%[1]s || (oldObject%[1]s + '>' + object%[1]s) in %[2]s", state, celList(transitions())),
+			{Expression: fmt.Sprintf("object%[1]s == oldObject%[1]s || (oldObject%[1]s + '>' + object%[1]s) in %[2]s", state, celList(transitions)),
 				Message: "an agent takes up a plan that is pending or has succeeded, and ends one that is in progress"},
 		},
 	}
@@ -40,18 +48,6 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 		spec.Validations = append(spec.Validations, admissionregistrationv1.Validation{Expression: fmt.Sprintf("object.%[1]s == oldObject.%[1]s", field), Message: foreign})
 	}
 	return spec
-}
-
-// transitions are the changes of a plan's state that an agent may make, as a policy sees them.
-func transitions() []string {
-	var out []string
-	encode := func(s plan.State) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-	for _, from := range plan.States() {
-		for _, to := range plan.Transitions(from) {
-			out = append(out, encode(from)+">"+encode(to))
-		}
-	}
-	return out
 }
 
 // celList is a list of texts for CEL.
