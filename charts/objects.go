@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,9 +64,7 @@ type AgentSettings struct {
 // Objects are everything a cluster needs to run the manager, in the order to apply them: what the chart has, and the namespace. Webhooks and policies
 // are not among them: the manager installs those itself when it starts.
 func Objects(s Settings) ([]client.Object, error) {
-	if s.Namespace == "" {
-		s.Namespace = DefaultNamespace
-	}
+	s.Namespace = cmp.Or(s.Namespace, DefaultNamespace)
 	objs := []client.Object{&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
 		"name": s.Namespace, "labels": map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}}}}}
 	if s.WithCRDs {
@@ -81,19 +80,11 @@ func Objects(s Settings) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	for decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(obj)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the rendered chart: %w", err)
-		}
-		if len(obj.Object) > 0 { // as a document whose condition is not met
-			objs = append(objs, obj)
-		}
+	rendered, err := decode(text)
+	if err != nil {
+		return nil, err
 	}
+	objs = append(objs, rendered...)
 	for _, obj := range objs {
 		all := Labels()
 		maps.Copy(all, obj.GetLabels())
@@ -102,9 +93,39 @@ func Objects(s Settings) ([]client.Object, error) {
 	return objs, nil
 }
 
+// decode reads the rendered chart.
+func decode(text string) ([]client.Object, error) {
+	var objs []client.Object
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(obj)
+		if errors.Is(err, io.EOF) {
+			return objs, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the rendered chart: %w", err)
+		}
+		if len(obj.Object) > 0 { // else a document whose condition is not met
+			objs = append(objs, obj)
+		}
+	}
+}
+
 // render fills in the chart's templates as helm does, with as much of helm as they use.
 func (s Settings) render() (string, error) {
-	values, err := s.values()
+	// The values are those of values.yaml with the settings in their place.
+	given, err := json.Marshal(s)
+	if err != nil {
+		return "", fmt.Errorf("encoding the settings: %w", err)
+	}
+	var all Settings
+	if err := read("drover/values.yaml", &all); err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(given, &all); err != nil {
+		return "", fmt.Errorf("decoding the settings: %w", err)
+	}
+	values, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&all)
 	if err != nil {
 		return "", err
 	}
@@ -135,22 +156,6 @@ func (s Settings) render() (string, error) {
 		}
 	}
 	return out.String(), nil
-}
-
-// values are those of values.yaml with the settings in their place.
-func (s Settings) values() (map[string]any, error) {
-	given, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the settings: %w", err)
-	}
-	var all Settings
-	if err := read("drover/values.yaml", &all); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(given, &all); err != nil {
-		return nil, fmt.Errorf("decoding the settings: %w", err)
-	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(&all)
 }
 
 // chartFiles is helm's .Files.
