@@ -24,6 +24,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -73,11 +74,9 @@ func (o Subject) check(live client.Object) *TakenError {
 // Look collects all there is to judge an attempt by, beside what e has: its Job, if it is the subject's, and the pods that carry the labels,
 // if they are worth a look.
 func (r Runner) Look(ctx context.Context, o Subject, e jobrunner.Evidence, name types.NamespacedName, pods func() client.MatchingLabels) (Attempt, error) {
-	job, err := &batchv1.Job{}, error(nil)
-	if r.Cache != nil {
-		err = r.Cache.Get(ctx, name, job)
-	}
-	if r.Cache == nil || apierrors.IsNotFound(err) {
+	job := &batchv1.Job{}
+	err := cmp.Or(r.Cache, r.Reader).Get(ctx, name, job)
+	if r.Cache != nil && apierrors.IsNotFound(err) {
 		err = r.Reader.Get(ctx, name, job)
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -86,13 +85,17 @@ func (r Runner) Look(ctx context.Context, o Subject, e jobrunner.Evidence, name 
 	if err == nil && o.Owns(job) {
 		e.Job = job
 	}
-	// A pod is worth a look when it holds the Job up, or ended without a word.
-	if !e.Told() && (e.Job == nil || e.Job.Status.Ready == nil || *e.Job.Status.Ready == 0) {
+	if isSilent(e) {
 		if e.Pods, err = r.Pods(ctx, name.Namespace, pods()); err != nil {
 			return Attempt{}, err
 		}
 	}
 	return Judge(e), nil
+}
+
+// isSilent reports whether a pod is worth a look: it may hold the Job up, or have ended without a word.
+func isSilent(e jobrunner.Evidence) bool {
+	return !e.Told() && (e.Job == nil || ptr.Deref(e.Job.Status.Ready, 0) == 0)
 }
 
 // Pods that carry the labels, read live.
@@ -136,7 +139,7 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 // secrets are those that the task's Job reads: its request and, if it needs one, its pull Secret. They belong to one attempt.
 func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Object, error) {
-	if r.Settings.PullNamespace != "" && r.Settings.PullNamespace != task.Request.Namespace {
+	if !slices.Contains([]string{"", task.Request.Namespace}, r.Settings.PullNamespace) {
 		// Only what the manager's flags name is read, and only in its own namespace.
 		for _, name := range r.Settings.ImagePullSecrets {
 			secret := corev1.Secret{}
@@ -271,8 +274,8 @@ const (
 // tells when to look again, 0 when the Job has a pod. Where the namespace is being deleted it makes nothing: the Job goes too.
 func (r Runner) Mend(ctx context.Context, a Attempt, access ...client.Object) (time.Duration, error) {
 	e := a.Evidence
-	if a.State != Running || e.Job == nil || e.Job.Status.Ready != nil && *e.Job.Status.Ready > 0 || len(e.Pods) > 0 || e.Told() {
-		return 0, nil
+	if a.State != Running || len(e.Pods) > 0 || !isSilent(e) {
+		return 0, nil // what runs without a pod has a Job
 	}
 	age := e.Now.Sub(e.Job.CreationTimestamp.Time)
 	if age < podGrace {
