@@ -8,9 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -117,15 +117,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	scan := &rkev1.ServerScan{}
 	// Live: a stale one would bring back the Secret with the credential that was taken away.
 	err := r.Reader.Get(ctx, request.NamespacedName, scan)
-	if apierrors.IsNotFound(err) || err == nil && !scan.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the ServerScan: %w", err)
+	}
+	if err != nil || !scan.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
 	}
 	now := r.Clock.Now()
 	if ended := endOf(scan); !ended.IsZero() {
-		return r.expire(ctx, scan, ended.Add(ttlOf(scan)).Sub(now))
+		return r.expire(ctx, scan, now.Sub(ended))
 	}
 	before := scan.DeepCopy()
 	s := &scope{ServerScan: scan, now: now, conditions: step.NewConditions(&scan.Status.Conditions, scan.Generation, now)}
@@ -148,8 +148,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // expire deletes what was done long enough ago for everybody to have read it. A periodic one that leaves something open stays until
 // the cloud has answered the next: else nothing would tell of them while the cloud cannot be asked, or after the manager was down.
-func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, left time.Duration) (reconcile.Result, error) {
-	if left > 0 {
+func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, age time.Duration) (reconcile.Result, error) {
+	ttl := time.Duration(ptr.Deref(scan.Spec.TTLSecondsAfterFinished, int32(DefaultTTL.Seconds()))) * time.Second
+	if left := ttl - age; left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	if periodic(scan) && unsettled(scan) {
@@ -158,7 +159,7 @@ func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, left ti
 			return reconcile.Result{}, fmt.Errorf("listing ServerScans: %w", err)
 		}
 		if last := newest(list.Items, periodic, succeeded)[accountOf(scan)]; last != nil && last.UID == scan.UID {
-			return reconcile.Result{RequeueAfter: max(ttlOf(scan), DefaultTTL)}, nil
+			return reconcile.Result{RequeueAfter: max(ttl, DefaultTTL)}, nil
 		}
 	}
 	err := r.Client.Delete(ctx, scan, client.Preconditions{UID: &scan.UID})
@@ -292,15 +293,5 @@ func (r *Reconciler) judge(ctx context.Context, s *scope, report state.ScanRepor
 }
 
 func graceOf(scan *rkev1.ServerScan) time.Duration {
-	if scan.Spec.GracePeriod == nil {
-		return DefaultGrace
-	}
-	return max(scan.Spec.GracePeriod.Duration, 0)
-}
-
-func ttlOf(scan *rkev1.ServerScan) time.Duration {
-	if scan.Spec.TTLSecondsAfterFinished == nil {
-		return DefaultTTL
-	}
-	return time.Duration(*scan.Spec.TTLSecondsAfterFinished) * time.Second
+	return max(ptr.Deref(scan.Spec.GracePeriod, metav1.Duration{Duration: DefaultGrace}).Duration, 0)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,8 +47,7 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 	for _, providerID := range k.here {
 		seen = seen || listed[providerID]
 	}
-	asked := maps.Clone(k.here)
-	maps.DeleteFunc(asked, func(_, providerID string) bool { return !strings.HasPrefix(providerID, report.Within) })
+	asked := k.asked(report)
 	var errs []error
 	for name, providerID := range asked {
 		was := k.conditions[name]

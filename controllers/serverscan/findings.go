@@ -1,6 +1,7 @@
 package serverscan
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -64,9 +65,7 @@ func (f *findings) Collect(to chan<- prometheus.Metric) {
 		orphans[at.driver] += float64(scan.Status.Orphans)
 		serverless[at.driver] += float64(len(scan.Status.MachinesNotListed))
 		told := float64(endOf(scan).Unix())
-		if oldest, known := listed[at.driver]; !known || told < oldest {
-			listed[at.driver] = told
-		}
+		listed[at.driver] = min(told, cmp.Or(listed[at.driver], told))
 	}
 	for desc, values := range map[*prometheus.Desc]map[string]float64{f.orphans: orphans, f.serverless: serverless, f.failed: failed, f.listed: listed} {
 		for driver, value := range values {

@@ -33,7 +33,14 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 		task.Request.ScanNotAfter = s.now.Add(certainFor)
 	}
 	// Names of what a Job needs follow from the ServerScan's, which its user has chosen.
-	err = r.runner.Start(ctx, subject(s.ServerScan), attempt.Plan{Task: task, Record: jobrunner.ResultSecret(task), Unwritten: true})
+	if err := r.runner.Start(ctx, subject(s.ServerScan), attempt.Plan{Task: task, Record: jobrunner.ResultSecret(task), Unwritten: true}); err != nil {
+		return refused(task.Name(), err)
+	}
+	return nil
+}
+
+// refused tells apart why a Job could not be made.
+func refused(job string, err error) error {
 	if invalid, ok := errors.AsType[*attempt.InvalidError](err); ok && invalid.Pull {
 		return step.Stall(rkev1.ScanJobReason, err)
 	} else if ok {
@@ -44,10 +51,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 	} else if ok {
 		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s %s that is not of this ServerScan: give the ServerScan another name", taken.Kind, taken.Name))
 	}
-	if err != nil {
-		return fmt.Errorf("making Job %s: %w", task.Name(), err)
-	}
-	return nil
+	return fmt.Errorf("making Job %s: %w", job, err)
 }
 
 // subject is a ServerScan as package attempt knows it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -167,8 +169,8 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 		}
 		out.Servers = append(out.Servers, told)
 	}
-	for name, providerID := range k.here {
-		if !listed[providerID] && strings.HasPrefix(providerID, report.Within) {
+	for name, providerID := range k.asked(report) {
+		if !listed[providerID] {
 			out.MachinesNotListed = append(out.MachinesNotListed, name)
 		}
 	}
@@ -181,6 +183,13 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 	})
 	out.Servers = out.Servers[:min(len(out.Servers), maxListed)]
 	return out, targets
+}
+
+// asked are the machines that a report should have listed.
+func (k knowledge) asked(report state.ScanReport) map[string]string {
+	asked := maps.Clone(k.here)
+	maps.DeleteFunc(asked, func(_, providerID string) bool { return !strings.HasPrefix(providerID, report.Within) })
+	return asked
 }
 
 const pageSize = 500
@@ -256,8 +265,6 @@ func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructure
 	// Machines that are on their way are left out, and what cannot be read tells nothing.
 	if status, err := object.Status(); err == nil && status.Ready && machine.GetDeletionTimestamp() == nil {
 		k.here[machine.GetName()] = providerID
-		if found := meta.FindStatusCondition(status.Conditions, rkev1.ServerExistsCondition); found != nil {
-			k.conditions[machine.GetName()] = *found
-		}
+		k.conditions[machine.GetName()] = ptr.Deref(meta.FindStatusCondition(status.Conditions, rkev1.ServerExistsCondition), metav1.Condition{})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -122,20 +123,17 @@ func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 	if err := s.Reader.List(ctx, crds, client.HasLabels{rkev1.NodeDriverLabel}); err != nil {
 		return nil, fmt.Errorf("listing the kinds of machines: %w", err)
 	}
-	served := map[string]bool{}
-	for i := range crds.Items {
-		served[crds.Items[i].Name] = true
-	}
 	accounts := map[account]usage{}
 	for _, cloud := range clouds.All() {
 		kind := crdgen.KindsOf(cloud.Driver).Machine
-		if !cloud.Lists || !served[crdgen.CRDName(crdgen.MachineGroup, kind)] {
+		name := crdgen.CRDName(crdgen.MachineGroup, kind)
+		if !cloud.Lists || !slices.ContainsFunc(crds.Items, func(crd metav1.PartialObjectMetadata) bool { return crd.Name == name }) {
 			continue
 		}
 		err := eachMachine(ctx, s.Reader, rkev1.MachineGroupVersion.WithKind(kind), func(machine *unstructured.Unstructured) {
 			at := account{machine.GetNamespace(), cloud.Driver, rkev1.DriverMachine{Unstructured: machine}.CredentialName()}
 			made := machine.GetCreationTimestamp().Time
-			if use, known := accounts[at]; at.credential != "" && (!known || made.Before(use.since)) {
+			if use, known := accounts[at]; !known || made.Before(use.since) {
 				accounts[at] = usage{since: made}
 			}
 		}, client.InNamespace(s.Namespace))
@@ -143,6 +141,8 @@ func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 			return nil, err
 		}
 	}
+	// Machines that name no Secret have their credential elsewhere, where no ServerScan finds it.
+	maps.DeleteFunc(accounts, func(at account, _ usage) bool { return at.credential == "" })
 	return accounts, nil
 }
 
