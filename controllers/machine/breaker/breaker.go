@@ -170,7 +170,7 @@ func (b *Breaker[K]) Ask(k K, ask Ask) Turn {
 	m := b.enter(k, ask.Group, ask.Now)
 	g := b.groups[ask.Group]
 	if g == nil {
-		if ask.Held == "" || !b.startingUp(ask.Now) {
+		if ask.Held == "" || ask.Now.Sub(b.born) >= startup {
 			return Turn{Go: true}
 		}
 		g = b.begin(ask.Group, ask.Held)
@@ -244,7 +244,7 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 		g = b.begin(r.Group, r.Class)
 		g.level = max(r.Try, 1)
 		g.next = r.End.Add(b.pace(r.Class, g.level))
-		if !r.Fresh && b.startingUp(r.Now) {
+		if !r.Fresh && r.Now.Sub(b.born) < startup {
 			g.quiet = r.Now.Add(grace)
 		}
 	case probing, g.recovering && r.Fresh && (m == nil || m.refused != r.Attempt):
@@ -328,7 +328,7 @@ func (b *Breaker[K]) Cause(name Group, before *K, now time.Time) (cause *K, here
 		if m := g.members[*before]; m != nil && m.refused > 0 {
 			return before, true
 		}
-		if b.startingUp(now) && (g.left == nil || *g.left != *before) {
+		if now.Sub(b.born) < startup && (g.left == nil || *g.left != *before) {
 			return before, true
 		}
 	}
@@ -372,8 +372,6 @@ func (b *Breaker[K]) enter(k K, name Group, now time.Time) *member {
 	}
 	return m
 }
-
-func (b *Breaker[K]) startingUp(now time.Time) bool { return now.Sub(b.born) < startup }
 
 func (b *Breaker[K]) begin(name Group, class string) *group[K] {
 	g := &group[K]{class: class, window: 1, members: map[K]*member{}}
