@@ -206,20 +206,41 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 		s.obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.capi, clusterv1.GroupVersion.WithKind("Machine"))})
 		w.update(s.obj)
 	}
+	// owns has the CAPI Machine owned by a MachineSet as a backup brings it back, with an owner of its own or without.
+	owns := func(s *subject, owner *metav1.OwnerReference) (uid types.UID) {
+		set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: s.obj.GetName()}, Spec: clusterv1.MachineSetSpec{ClusterName: "c",
+			Template: clusterv1.MachineTemplateSpec{Spec: s.capi.Spec}, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}
+		set.Spec.Template.Labels = set.Spec.Selector.MatchLabels
+		if owner != nil {
+			set.OwnerReferences = []metav1.OwnerReference{*owner}
+		}
+		require.NoError(t, w.client.Create(t.Context(), set))
+		return set.UID
+	}
+	ownedBy := func(s *subject, uid types.UID) {
+		s.capi.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: s.obj.GetName(), UID: uid}}
+		w.update(s.capi)
+	}
+	gone := &metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "pool", UID: "of-the-backup"}
 	for name, tt := range map[string]struct {
 		say, then          func(*subject)
 		removes, stateless bool
 	}{
-		"no-machine":           {say: func(s *subject) { s.delete(s.capi) }},
-		"another-machine":      {say: nothing},
-		"adopted-too-late":     {say: nothing, then: adopt},
-		"without-its-state":    {say: nothing, stateless: true},
-		"adopted-without-it":   {say: nothing, then: adopt, stateless: true},
-		"without-it-and-goes":  {say: nothing, then: (*subject).deleteOwner, removes: true, stateless: true},
-		"and-its-machine-goes": {say: nothing, then: func(s *subject) { adopt(s); s.deleteOwner() }, removes: true},
-		"annotated":            {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, s.obj.GetName()) }, removes: true},
-		"annotated-otherwise":  {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, "true") }},
-		"its-machine-is-going": {say: (*subject).deleteOwner, removes: true},
+		"no-machine":                          {say: func(s *subject) { s.delete(s.capi) }},
+		"another-machine":                     {say: nothing},
+		"adopted-too-late":                    {say: nothing, then: adopt},
+		"without-its-state":                   {say: nothing, stateless: true},
+		"adopted-without-it":                  {say: nothing, then: adopt, stateless: true},
+		"without-it-and-goes":                 {say: nothing, then: (*subject).deleteOwner, removes: true, stateless: true},
+		"and-its-machine-goes":                {say: nothing, then: func(s *subject) { adopt(s); s.deleteOwner() }, removes: true},
+		"its-machines-owner-is-of-the-backup": {say: func(s *subject) { owns(s, nil); ownedBy(s, "of-the-backup"); s.deleteOwner() }},
+		"its-machines-owner-is-not-there":     {say: func(s *subject) { ownedBy(s, "of-the-backup"); adopt(s); s.deleteOwner() }},
+		"the-owner-of-that-is-not-there":      {say: func(s *subject) { ownedBy(s, owns(s, gone)); s.deleteOwner() }},
+		"without-it-and-without-that":         {say: func(s *subject) { ownedBy(s, "of-the-backup") }, then: (*subject).deleteOwner, stateless: true},
+		"all-owners-are-there":                {say: func(s *subject) { ownedBy(s, owns(s, nil)); s.deleteOwner() }, removes: true},
+		"annotated":                           {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, s.obj.GetName()) }, removes: true},
+		"annotated-otherwise":                 {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, "true") }},
+		"its-machine-is-going":                {say: (*subject).deleteOwner, removes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, saved := restored(name, tt.stateless)
@@ -252,6 +273,20 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 			again.requestOf(state.Create, 2)
 		})
 	}
+
+	// A machine that is not being deleted yet takes nothing over while what owns its Machine is about to be: afterwards that would be anybody's deletion.
+	adopted, _ := restored("adopted-in-time", false)
+	ownedBy(adopted, owns(adopted, gone))
+	adopt(adopted)
+	adopted.reconcile()
+	c := adopted.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason)
+	require.Contains(t, c.Message, "MachineSet adopted-in-time is owned by MachineDeployment pool (UID of-the-backup), which is not there")
+	testkit.ExpectNotFound(t, w.client, adopted.job(state.Create, 1))
+	require.NotContains(t, testkit.ExpectExists(t, w.client, adopted.stateSecret()).Labels[rkev1.MachineUIDLabel], string(adopted.obj.GetUID()))
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "adopted-in-time"}}
+	require.NoError(t, w.client.Patch(t.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))))
+	adopted.reconcile()
+	require.Equal(t, string(adopted.obj.GetUID()), testkit.ExpectExists(t, w.client, adopted.stateSecret()).Labels[rkev1.MachineUIDLabel])
 
 	s, _ := restored("given-up", false)
 	s.annotate(rkev1.AbandonAnnotation, "given-up")

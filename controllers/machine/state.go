@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,6 +36,8 @@ type stateSecret struct {
 	// inherited says that the state is of an earlier machine of this kind and name: a backup brought both back. What it claims was
 	// never looked at for this machine.
 	inherited bool
+	// stray keeps the machine from taking it over; see strayOwner.
+	stray string
 }
 
 func stateOf(secret *corev1.Secret) stateSecret {
@@ -101,6 +104,12 @@ func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 	_, _, owned := s.Owner()
 	if !s.state.inherited || owned && s.machine == nil && !s.deleting() {
 		return nil
+	}
+	if owned && !s.deleting() {
+		var err error
+		if s.state.stray, err = r.strayOwner(ctx, s.machine, "CAPI Machine"); s.state.stray != "" || err != nil {
+			return err // awaitCluster tells it
+		}
 	}
 	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {
 		if err := r.patch(ctx, s); err != nil {
@@ -387,6 +396,27 @@ func (o Options) isTerminating(ctx context.Context, namespace string) (bool, err
 	return false, nil
 }
 
+// strayOwner says which object above a machine has owners none of which is there under the UID of its reference: the garbage collector is about to delete
+// that object, and all below it. It is empty where there is none. Backups bring such references, when somebody restores them as they were. An owner of a kind
+// that the manager may not read counts as there.
+func (r *Reconciler) strayOwner(ctx context.Context, obj metav1.Object, kind string) (string, error) {
+	missing := ""
+	for _, ref := range obj.GetOwnerReferences() {
+		owner := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: ref.APIVersion, Kind: ref.Kind}}
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}, owner)
+		switch {
+		case apierrors.IsForbidden(err):
+			return "", nil
+		case client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err):
+			return "", fmt.Errorf("looking for the owner of %s %s: %w", kind, obj.GetName(), err)
+		case err == nil && owner.UID == ref.UID:
+			return r.strayOwner(ctx, owner, ref.Kind)
+		}
+		missing = cmp.Or(missing, fmt.Sprintf("%s %s is owned by %s %s (UID %s), which is not there", kind, obj.GetName(), ref.Kind, ref.Name, ref.UID))
+	}
+	return missing, nil
+}
+
 // spareRestored keeps the garbage collector from destroying a server that lives. A raw backup brings a machine back with an owner
 // reference to a CAPI Machine of another UID, which is not there, so the machine is deleted and nobody asked for it. That Cluster
 // API adopts it after that proves nothing: it adopts whatever a Machine of its own names.
@@ -406,18 +436,24 @@ func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the CAPI Machine %s: %w", name, err)
 	}
+	stray := ""
 	if err == nil && !owner.DeletionTimestamp.IsZero() {
-		return nil
+		if stray, err = r.strayOwner(ctx, owner, "CAPI Machine"); stray == "" || err != nil {
+			return err
+		}
 	}
 	if going, err := r.isTerminating(ctx, s.GetNamespace()); going || err != nil {
 		return err
 	}
 	was, orMachine := fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names was never here: the garbage collector deletes such a machine", name, uid), ""
-	if err == nil && owner.UID == uid {
+	switch {
+	case stray != "":
+		was, orMachine = stray+", so that the CAPI Machine was deleted by the garbage collector, which nobody asked for", ""
+	case err == nil && owner.UID == uid:
 		was, orMachine = fmt.Sprintf("it was being deleted before the CAPI Machine %s came to own it", name), ", or delete the CAPI Machine"
 	}
 	// That its namespace is being deleted wakes no machine that is so already.
 	return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine came from a backup, and %s. Its server is left as it is. To keep it, take the finalizer %s off this machine "+
-		"and apply it again without metadata.ownerReferences; the Secret %s waits for it. To remove the server set the annotation %s=%s%s",
+		"and apply it, and all that came with it, again without metadata.ownerReferences; the Secret %s waits for it. To remove the server set the annotation %s=%s%s",
 		was, rkev1.MachineFinalizer, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
 }
