@@ -31,12 +31,9 @@ func explainAbsent(r *Report, s *facts.Snapshot) {
 	default:
 		explainGone(r, s)
 	}
-	if r.Log == nil {
-		r.Log = machineLog(s)
-	}
-	next := r.Next
-	r.Next = nil
-	r.say(own{next: next}, w)
+	r.addUnmet()
+	r.Log = machineLog(s)
+	r.Next = w.Fill(r.Next...)
 }
 
 func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
@@ -73,21 +70,18 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 			"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
 			"Otherwise make the "+ref.Kind+" yourself")
 	}
-	r.addUnmet()
 }
 
 // explainOwner explains why a MachineDeployment or MachineSet has fewer machines than wanted.
 func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 	r.Subject = fmt.Sprintf("%s %s/%s", owner.Kind, owner.Namespace, owner.Name)
 	r.Phase = facts.Clean(owner.Phase)
-	if owner.Deleting {
-		r.Phase = rkev1.PhaseDeleting
-	}
 	r.Steps = conditionSteps(owner.Conditions)
 	w["resource"] = strings.ToLower(owner.Kind)
 	const seeStaying = "See its machines, and ask about one that stays: drover get -n {ns}; drover why MACHINE -n {ns}"
 	switch {
 	case owner.Deleting:
+		r.Phase = rkev1.PhaseDeleting
 		r.block(rkev1.DeletingReason, "It is being deleted, with all its machines.", seeStaying)
 	case owner.Replicas < 0:
 		r.Verdict = []string{"It does not say how many machines it wants: spec.replicas is not set."}
@@ -104,7 +98,6 @@ func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 	default:
 		r.Verdict = []string{"It has all the machines it wants."}
 	}
-	r.addUnmet()
 }
 
 // explainGone explains what is left of a machine that no longer exists.

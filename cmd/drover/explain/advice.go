@@ -43,9 +43,15 @@ func (r *Report) block(reason, verdict string, next ...string) {
 	r.Blocker, r.Verdict, r.Next = &Blocker{Reason: reason}, []string{verdict}, next
 }
 
+// hold says what holds the subject up, beside what was said before.
+func (r *Report) hold(reason string, about own, w advice.Words) {
+	r.Blocker = &Blocker{Reason: reason}
+	r.say(about, w)
+}
+
 // blockAt says that a step holds the subject up.
 func (r *Report) blockAt(step *Step) {
-	r.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	r.Blocker = step.blocker()
 	r.tell(step)
 }
 

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -14,11 +16,9 @@ const bootstrapStep = clusterv1.MachineBootstrapConfigReadyCondition
 
 // bootstrapFailure is why a machine's RKEBootstrap cannot be reconciled, which may be long after its server was made; nil when it can, or is about to be.
 func bootstrapFailure(m *clusterv1.Machine) *Step {
-	ref, c := m.Spec.Bootstrap.ConfigRef, meta.FindStatusCondition(m.Status.Conditions, bootstrapStep)
-	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group || m.DeletionTimestamp != nil || c == nil || c.Reason == clusterv1.NotReadyReason {
-		return nil
-	}
-	if step := capiStep(bootstrapStep, c); step.State == StepFailed {
+	ref, step := m.Spec.Bootstrap.ConfigRef, capiStep(bootstrapStep, meta.FindStatusCondition(m.Status.Conditions, bootstrapStep))
+	isOurs := ref.Kind == "RKEBootstrap" && ref.APIGroup == rkev1.GroupVersion.Group
+	if isOurs && m.DeletionTimestamp == nil && step.State == StepFailed && step.Reason != clusterv1.NotReadyReason {
 		return &step
 	}
 	return nil
@@ -26,9 +26,7 @@ func bootstrapFailure(m *clusterv1.Machine) *Step {
 
 // tellBootstrap tells of a machine's RKEBootstrap that cannot be reconciled; whose is how the machine's things are called.
 func (r *Report) tellBootstrap(m *clusterv1.Machine, step *Step, whose string) {
-	if r.Blocker == nil {
-		r.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
-	}
+	r.Blocker = cmp.Or(r.Blocker, step.blocker())
 	name := m.Spec.Bootstrap.ConfigRef.Name
 	r.Verdict = appendNew(r.Verdict, facts.Clean(whose+" RKEBootstrap "+name+" cannot be reconciled: "+step.Reason+": "+step.Message))
 	r.say(own{next: []string{"See what is said of it: kubectl -n {ns} describe rkebootstraps.rke.cattle.io {bootstrapname}"}},

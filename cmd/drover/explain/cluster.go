@@ -75,8 +75,7 @@ func ControlPlane(s *facts.ClusterSnapshot, command string) *Report {
 	}
 	r.Related = append(r.Related, relatedMachines(s.Machines)...)
 	if s.Cluster != nil && ptr.Deref(s.Cluster.Spec.Paused, false) {
-		r.Blocker = &Blocker{Reason: clusterv1.PausedReason}
-		r.say(pausedCluster, words)
+		r.hold(clusterv1.PausedReason, pausedCluster, words)
 	} else {
 		r.decideControlPlane(s, words)
 	}
@@ -112,20 +111,12 @@ func relatedMachines(machines []clusterv1.Machine) []Related {
 				roles = append(roles, role.name)
 			}
 		}
-		state := []string{m.Status.Phase}
-		if m.DeletionTimestamp != nil {
-			state = append(state, "being deleted")
-		}
-		if plan := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition); plan != nil {
-			state = append(state, plan.Reason)
-		}
-		if m.Status.NodeRef.IsDefined() {
-			state = append(state, "node "+m.Status.NodeRef.Name)
-		}
+		told := ""
 		if len(roles) > 0 {
-			state = append(state, "roles "+strings.Join(roles, "+"))
+			told = "roles " + strings.Join(roles, "+")
 		}
-		list = append(list, Related{"Machine", facts.Clean(m.Name), facts.Clean(strings.TrimPrefix(strings.Join(state, ", "), ", "))})
+		plan := ptr.Deref(meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition), metav1.Condition{}).Reason
+		list = append(list, Related{"Machine", facts.Clean(m.Name), capiState(m, "", plan, told)})
 	}
 	return list
 }
@@ -136,8 +127,7 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 	topology := openStep(r.Steps, clusterv1.ClusterTopologyReconciledCondition)
 	switch {
 	case ptr.Deref(c.Spec.Paused, false):
-		r.Blocker = &Blocker{Reason: clusterv1.PausedReason}
-		r.say(pausedCluster, words)
+		r.hold(clusterv1.PausedReason, pausedCluster, words)
 	case c.DeletionTimestamp != nil:
 		r.decideClusterDeleting(s, words)
 	case topology != nil:
@@ -154,19 +144,18 @@ func (r *Report) decideTopology(s *facts.ClusterSnapshot, step *Step, words advi
 		next = []string{"Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
 			"See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A"}
 	}
-	blocker := &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	r.Blocker = step.blocker()
 	r.say(own{next: next}, words)
 	r.Verdict = appendNew(r.Verdict, "Cluster API has not done what spec.topology asks for ("+step.Reason+"): "+step.Message)
-	if r.Blocker = blocker; s.Cluster.Spec.ControlPlaneRef.IsDefined() {
+	if s.Cluster.Spec.ControlPlaneRef.IsDefined() {
 		r.decideParts(s, words)
+		r.Blocker = step.blocker()
 	}
-	r.Blocker = blocker
 }
 
 // decideClusterDeleting tells of the machines that are left, at most three, in the words in which Cluster API says what each waits for.
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
-	r.Blocker = &Blocker{Reason: rkev1.DeletingReason}
-	r.say(own{says: fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines))}, words)
+	r.hold(rkev1.DeletingReason, own{says: fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines))}, words)
 	for i := range s.Machines[:min(3, len(s.Machines))] {
 		m := &s.Machines[i]
 		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
@@ -204,20 +193,17 @@ func (r *Report) decideParts(s *facts.ClusterSnapshot, words advice.Words) {
 	c, ref := s.Cluster, s.Cluster.Spec.ControlPlaneRef
 	switch {
 	case c.Spec.Topology.IsDefined() && !ref.IsDefined():
-		r.Blocker = &Blocker{Reason: "ControlPlaneMissing"}
-		r.say(own{"Cluster API has not made the control plane yet that spec.topology asks for.", []string{nextCluster}}, words)
-	case ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group:
-		r.Blocker = &Blocker{Reason: rkev1.ControlPlaneForeignReason}
-		r.say(own{"The control plane of this Cluster is not Drover's: only its machines are.", []string{nextCluster}}, words)
+		r.hold("ControlPlaneMissing", own{"Cluster API has not made the control plane yet that spec.topology asks for.", []string{nextCluster}}, words)
+	case ref.GroupKind() != rkev1.GroupVersion.WithKind("RKEControlPlane").GroupKind():
+		r.hold(rkev1.ControlPlaneForeignReason, own{"The control plane of this Cluster is not Drover's: only its machines are.", []string{nextCluster}}, words)
 	case s.ControlPlane == nil:
-		r.Blocker = &Blocker{Reason: "ControlPlaneMissing"}
-		r.say(own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist, or could not be read.", []string{
+		r.hold("ControlPlaneMissing", own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist, or could not be read.", []string{
 			"If spec.controlPlaneRef should name another, correct it: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
 			"See which there are: kubectl get rkecontrolplanes.rke.cattle.io -n {ns}", "If it is none of them, make it, from the cluster's manifest",
 		}}, words)
 	case s.ControlPlane.Cluster != "" && s.ControlPlane.Cluster != c.Name:
-		r.Blocker = &Blocker{Reason: rkev1.ControlPlaneTakenReason}
-		r.say(own{fmt.Sprintf("The RKEControlPlane %s is that of Cluster %s: no server is made for this Cluster before it names one of its own.", ref.Name, s.ControlPlane.Cluster),
+		r.hold(rkev1.ControlPlaneTakenReason, own{
+			fmt.Sprintf("The RKEControlPlane %s is that of Cluster %s: no server is made for this Cluster before it names one of its own.", ref.Name, s.ControlPlane.Cluster),
 			advice.ControlPlane{Namespace: c.Namespace, Cluster: c.Name}.On(rkev1.ControlPlaneTakenReason)}, words)
 	default:
 		r.decideControlPlane(s, words)
@@ -226,60 +212,57 @@ func (r *Report) decideParts(s *facts.ClusterSnapshot, words advice.Words) {
 
 func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words) {
 	if len(s.ControlPlane.Conditions) == 0 {
-		r.Blocker = &Blocker{Reason: "NotReconciled"}
-		r.say(own{says: "No manager has looked at the control plane yet.", next: []string{nextManager}}, words)
+		r.hold("NotReconciled", own{says: "No manager has looked at the control plane yet.", next: []string{nextManager}}, words)
 		return
 	}
 	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return s.Name == clusterv1.ClusterTopologyReconciledCondition }) // which was told before
-	step := firstReached(steps)
-	if step == nil {
-		r.tellBootstraps(s)
-		if r.Blocker == nil {
-			r.Verdict = []string{"The cluster is as its specification says."}
-		}
-		r.tellWarnings(s)
-		r.tellNodes(s)
-		return
-	}
-	// A Cluster's infrastructure is Cluster API's to tell, and its conditions carry no advice of ours.
-	if step.Name == clusterv1.ClusterInfrastructureReadyCondition {
+	if step := firstReached(steps); step != nil {
 		r.blockAt(step)
-		r.say(own{next: []string{nextCluster}}, words)
-		return
+		// A Cluster's infrastructure is Cluster API's to tell, and its conditions carry no advice of ours.
+		if step.Name == clusterv1.ClusterInfrastructureReadyCondition {
+			r.say(own{next: []string{nextCluster}}, words)
+			return
+		}
+		r.tellCauses(s, step, steps)
 	}
-	r.blockAt(step)
+	r.tellBootstraps(s)
+	if r.Blocker == nil {
+		r.Verdict = []string{"The cluster is as its specification says."}
+	}
+	r.tellWarnings(s)
+	r.tellNodes(s)
+	if r.Blocker != nil && len(r.Next) == 0 {
+		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
+			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})
+	}
+}
+
+// tellCauses tells what a step waits for at machines, and what else is wrong, which may be the cause, or another fault.
+func (r *Report) tellCauses(s *facts.ClusterSnapshot, step *Step, steps []Step) {
 	if step.Name == rkev1.ReconciledCondition {
 		r.tellMachine(s)
 		r.tellServers(s)
 	}
-	// What else is wrong may be the cause, or another fault.
 	for i := range steps {
 		if other := &steps[i]; other.State == StepFailed && other.Name != step.Name && other.Name != rkev1.ReadyCondition {
 			r.tell(other)
 		}
-	}
-	r.tellBootstraps(s)
-	r.tellWarnings(s)
-	r.tellNodes(s)
-	if len(r.Next) == 0 {
-		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
-			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})
 	}
 }
 
 // tellMachine tells of the machine that is worst off: what fails before what waits, and servers before workers.
 func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
 	var worst *clusterv1.Machine
-	var told Step
+	order := []StepState{StepFailed, StepWaiting, StepPending, StepDone}
+	told := Step{State: StepDone}
 	for i := range s.Machines {
-		m := &s.Machines[i]
-		c := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition)
-		step := newStep(rkev1.ReconciledCondition, c)
+		conditions := s.Machines[i].Status.Conditions
+		step := newStep(rkev1.ReconciledCondition, meta.FindStatusCondition(conditions, rkev1.ReconciledCondition))
 		// It is Unknown where it repeats what the control plane says.
-		if step.State == StepDone || c != nil && c.Status == metav1.ConditionUnknown || worst != nil && rank(step) >= rank(told) {
-			continue
+		repeats := meta.IsStatusConditionPresentAndEqual(conditions, rkev1.ReconciledCondition, metav1.ConditionUnknown)
+		if !repeats && slices.Index(order, step.State) < slices.Index(order, told.State) {
+			worst, told = &s.Machines[i], step
 		}
-		worst, told = m, step
 	}
 	if worst == nil {
 		return
@@ -302,10 +285,8 @@ func (r *Report) tellServers(s *facts.ClusterSnapshot) {
 		m := &s.Machines[i]
 		plan := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition)
 		server := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
-		if plan == nil || plan.Reason != rkev1.WaitingForServerReason || server == nil || server.Status == metav1.ConditionTrue {
-			continue
-		}
-		if told[server.Reason] || len(told) == 3 {
+		waits := plan != nil && plan.Reason == rkev1.WaitingForServerReason && server != nil && server.Status != metav1.ConditionTrue
+		if !waits || told[server.Reason] || len(told) == 3 {
 			continue
 		}
 		told[server.Reason] = true
@@ -322,11 +303,10 @@ func (r *Report) askAbout(m *clusterv1.Machine, what string) {
 
 // tellWarnings tells what in the specification has no effect, which holds nothing up.
 func (r *Report) tellWarnings(s *facts.ClusterSnapshot) {
-	c := meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition)
-	if c == nil || c.Status != metav1.ConditionTrue {
+	step := newStep(rkev1.WarningsCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition))
+	if step.State != StepDone {
 		return
 	}
-	step := newStep(rkev1.WarningsCondition, c)
 	r.Verdict = appendNew(r.Verdict, "A warning: "+step.Message)
 	for _, next := range step.next {
 		r.Next = appendCommand(r.Next, next)
@@ -346,8 +326,4 @@ func (r *Report) tellNodes(s *facts.ClusterSnapshot) {
 		r.askAbout(m, "See what is wrong with its node")
 		r.Verdict = appendNew(r.Verdict, facts.Clean("The node "+m.Status.NodeRef.Name+" of Machine "+m.Name+" is not well: "+capiStep(nodeStep, c).Message))
 	}
-}
-
-func rank(step Step) int {
-	return slices.Index([]StepState{StepFailed, StepWaiting, StepPending}, step.State)
 }

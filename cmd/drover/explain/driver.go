@@ -46,19 +46,10 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	}
 	step := driverBlocker(r.Steps, s.Driver)
 	if step == nil {
-		// A driver that is ready may warn all the same.
-		for i := range r.Steps {
-			if step := &r.Steps[i]; step.Reason == v3.WeakChecksumReason || step.Reason == v3.DoubtfulAnnotationsReason {
-				r.Blocker = cmp.Or(r.Blocker, &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message})
-				r.tell(step)
-			}
-		}
-		if r.Blocker == nil {
-			r.Verdict = []string{"The driver's kinds are served."}
-		}
+		r.tellDoubts()
 		return
 	}
-	r.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+	r.Blocker = step.blocker()
 	if reason, message := podTrouble(s.Jobs, s.Pods, s.Events); step.Reason == v3.ProbingReason && reason != "" {
 		r.tellPod(reason, message, s.Pods, advice.Words{"podns": fallbackNamespace, "job": s.Jobs[0].Name})
 		return
@@ -67,6 +58,19 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	probing := step.Name == v3.DownloadedCondition || step.Name == v3.InstalledCondition
 	if n := s.Driver.Status.ProbeAttempts; n > 0 && probing {
 		r.Verdict = append(r.Verdict, fmt.Sprintf("Attempts to read the driver so far: %d.", n))
+	}
+}
+
+// tellDoubts tells what a driver that is ready warns of all the same.
+func (r *Report) tellDoubts() {
+	for i := range r.Steps {
+		if step := &r.Steps[i]; step.Reason == v3.WeakChecksumReason || step.Reason == v3.DoubtfulAnnotationsReason {
+			r.Blocker = cmp.Or(r.Blocker, step.blocker())
+			r.tell(step)
+		}
+	}
+	if r.Blocker == nil {
+		r.Verdict = []string{"The driver's kinds are served."}
 	}
 }
 

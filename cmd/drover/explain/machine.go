@@ -42,8 +42,7 @@ func (d *decision) decide() {
 	case meta.IsStatusConditionTrue(d.Machine.Status.Conditions, rkev1.PausedCondition), (annotated || cluster) && !unowned: // the manager may not have seen it
 		d.decidePaused(cluster, annotated)
 	case len(d.Machine.Status.Conditions) == 0:
-		d.Blocker = &Blocker{Reason: "NotReconciled"}
-		d.say(own{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
+		d.hold("NotReconciled", own{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
 		if d.Machine.CAPIMachineName() == "" {
 			d.decideOwner("")
 		}
@@ -60,19 +59,24 @@ func (d *decision) decide() {
 }
 
 func (d *decision) decideSteps() {
+	aside := append([]string{rkev1.ReadyCondition, bootstrapStep, nodeStep}, planSteps...)
 	step := firstReached(slices.DeleteFunc(slices.Clone(d.Steps), func(s Step) bool {
-		return s.Name == rkev1.ReadyCondition || slices.Contains(planSteps, s.Name) || s.Name == bootstrapStep || s.Name == nodeStep || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
+		return slices.Contains(aside, s.Name) || slices.Contains(observedSteps, s.Name) && s.State != StepFailed
 	}))
 	switch {
 	case step == nil, step.Reason == "" && meta.IsStatusConditionTrue(d.Machine.Status.Conditions, rkev1.ReadyCondition):
 		d.decideDone()
-		return
 	case step.Name == rkev1.ClusterReadyCondition && step.Reason == rkev1.DeletingReason:
 		// No server is made for a CAPI Machine that goes.
 		d.decideOwnerDeleting("no server is made for it any more.")
-		return
+	default:
+		d.Blocker = step.blocker()
+		d.decideOpen(step)
 	}
-	d.Blocker = &Blocker{Step: step.Name, Reason: step.Reason, Message: step.Message}
+}
+
+// decideOpen explains a step that is not done.
+func (d *decision) decideOpen(step *Step) {
 	switch step.Reason {
 	case "":
 		d.say(own{says: "The step " + step.Name + " was not reached yet; the manager works on it or has stopped.", next: []string{nextManager}}, d.words)
@@ -103,14 +107,17 @@ func (d *decision) decidePaused(cluster, machine bool) {
 	if paused := d.Machine.Condition(rkev1.PausedCondition); paused != nil {
 		d.Blocker.Message = facts.Clean(paused.Message)
 	}
-	if cluster || !machine {
+	switch {
+	case cluster == machine: // both, or it is not known which
 		d.say(pausedCluster, d.words)
-	}
-	if machine || !cluster {
 		d.say(pausedMachine, d.words)
-	}
-	if !machine && !cluster {
-		d.Verdict = []string{"Nothing happens: the Cluster or the machine is paused."}
+		if !cluster {
+			d.Verdict = []string{"Nothing happens: the Cluster or the machine is paused."}
+		}
+	case cluster:
+		d.say(pausedCluster, d.words)
+	default:
+		d.say(pausedMachine, d.words)
 	}
 	if d.Machine.DeletionTimestamp != nil {
 		d.Verdict = append(d.Verdict, "It is being deleted; its server is removed when it goes on.")
@@ -154,9 +161,8 @@ func (d *decision) decideOwner(message string) {
 func (d *decision) decideDone() {
 	m := d.Machine
 	if m.DeletionTimestamp != nil {
-		d.Blocker = &Blocker{Reason: "Finalizers"}
-		d.say(own{says: "The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
-			next: []string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
+		d.hold("Finalizers", own{"The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
+			[]string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
 		return
 	}
 	unwell, behind, bootstrap := openStep(d.Steps, nodeStep), openStep(d.Steps, rkev1.ReconciledCondition), openStep(d.Steps, bootstrapStep)
@@ -233,8 +239,7 @@ var nextNodeUnwell = []string{
 
 // decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.
 func (d *decision) decideOwnerDeleting(meaning string) {
-	d.Blocker = &Blocker{Reason: "CAPIMachineDeleting"}
-	d.say(own{"Its CAPI Machine is being deleted; " + meaning, []string{nextCAPI}}, d.words)
+	d.hold("CAPIMachineDeleting", own{"Its CAPI Machine is being deleted; " + meaning, []string{nextCAPI}}, d.words)
 	if d.CAPIMachine == nil {
 		return
 	}
@@ -344,11 +349,11 @@ func (d *decision) tellAhead() {
 // jobTrouble is what is wrong with the Job that the machine names and with its pod; said is what the manager says of it.
 func (d *decision) jobTrouble(said string) (reason, message string) {
 	name := d.Machine.Status.JobName
-	named := func(job batchv1.Job) bool { return job.Name == name }
+	at := slices.IndexFunc(d.Jobs, func(job batchv1.Job) bool { return job.Name == name })
 	switch {
-	case name == "" || len(d.Jobs) > 0 && named(d.Jobs[0]):
+	case name == "" || at == 0:
 		return podTrouble(d.Jobs, d.Pods, d.Snapshot.Events)
-	case slices.ContainsFunc(d.Jobs, named) || !d.Knows(facts.JobsPart):
+	case at > 0 || !d.Knows(facts.JobsPart):
 		// A newer Job was made since the status was written, or nothing is known: the pods are not this Job's.
 		return "", ""
 	case said != rkev1.JobRunningReason && said != rkev1.JobPendingReason:

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -22,15 +24,7 @@ func related(s *facts.Snapshot) []Related {
 	}
 	list = append(list, relatedCluster(s)...)
 	if machine := s.CAPIMachine; machine != nil {
-		parts := []string{machine.Status.Phase}
-		if machine.DeletionTimestamp != nil {
-			parts = append(parts, "being deleted")
-		}
-		node := "no node yet"
-		if machine.Status.NodeRef.IsDefined() {
-			node = "node " + machine.Status.NodeRef.Name
-		}
-		list = append(list, Related{"CAPI Machine", machine.Name, facts.Clean(strings.TrimPrefix(strings.Join(append(parts, node), ", "), ", "))})
+		list = append(list, Related{"CAPI Machine", machine.Name, capiState(machine, "no node yet", "", "")})
 	}
 	list = append(list, relatedDriver(s)...)
 	if s.Bootstrap != nil {
@@ -48,6 +42,18 @@ func related(s *facts.Snapshot) []Related {
 	return append(list, relatedJob(s.Jobs, s.Pods)...)
 }
 
+// capiState tells how far a CAPI Machine is, with what is said while it has no node, and what its plan waits for and its roles are, if that is wanted.
+func capiState(m *clusterv1.Machine, noNode, plan, roles string) string {
+	state := []string{m.Status.Phase, "", plan, noNode, roles}
+	if m.DeletionTimestamp != nil {
+		state[1] = "being deleted"
+	}
+	if m.Status.NodeRef.IsDefined() {
+		state[3] = "node " + m.Status.NodeRef.Name
+	}
+	return facts.Clean(strings.Join(slices.DeleteFunc(state, func(part string) bool { return part == "" }), ", "))
+}
+
 func objectState(o facts.Object) string {
 	var parts []string
 	if o.Deleting {
@@ -63,35 +69,27 @@ func objectState(o facts.Object) string {
 }
 
 func relatedCluster(s *facts.Snapshot) []Related {
-	name := ""
-	switch {
-	case s.Cluster != nil:
-		name = s.Cluster.Name
-	case s.CAPIMachine != nil:
-		name = s.CAPIMachine.Spec.ClusterName
-	case s.Machine != nil:
-		name = s.Machine.ClusterName()
-	}
-	if name == "" {
-		return nil
-	}
-	if s.Cluster == nil && !s.Knows(facts.ClusterPart) {
-		return []Related{{"Cluster", facts.Clean(name), "could not be read"}}
-	}
 	if s.Cluster == nil {
-		return []Related{{"Cluster", facts.Clean(name), "missing"}}
+		state := "missing"
+		switch name := s.ClusterName(); {
+		case name == "":
+			return nil
+		case !s.Knows(facts.ClusterPart):
+			state = "could not be read"
+		}
+		return []Related{{"Cluster", facts.Clean(s.ClusterName()), state}}
 	}
 	state := "infrastructure not provisioned yet"
-	if provisioned := s.Cluster.Status.Initialization.InfrastructureProvisioned; provisioned != nil && *provisioned {
+	if ptr.Deref(s.Cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		state = "infrastructure provisioned"
 	}
-	if paused := s.Cluster.Spec.Paused; paused != nil && *paused {
+	if ptr.Deref(s.Cluster.Spec.Paused, false) {
 		state += ", paused"
 	}
 	if s.Cluster.DeletionTimestamp != nil {
 		state += ", being deleted"
 	}
-	return []Related{{"Cluster", name, state}}
+	return []Related{{"Cluster", s.Cluster.Name, state}}
 }
 
 func relatedDriver(s *facts.Snapshot) []Related {

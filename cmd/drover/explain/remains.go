@@ -3,6 +3,8 @@ package explain
 import (
 	"fmt"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
@@ -28,7 +30,7 @@ func Remains(m *facts.Machine, st *facts.State) string {
 	}
 	add("beside it:", cloud.Beside)
 	add("leftovers:", cloud.Leftovers)
-	if st == nil || st.Name == "" {
+	if ptr.Deref(st, facts.State{}).Name == "" {
 		return text + "  nothing more is known: the state Secret is missing or cannot be read\n"
 	}
 	if st.Server != nil && st.Server.InstanceID != "" {

@@ -7,7 +7,10 @@ import (
 	"regexp"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode/utf8"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
@@ -31,27 +34,17 @@ func Render(w io.Writer, r *Report) error {
 		fmt.Fprintf(&out, "  %s\n", strings.Join(known, " | "))
 	}
 	renderProse(&out, "WHY", r.Verdict)
-	var steps, related, events [][]string
-	for _, step := range r.Steps {
-		since := "-"
-		if step.Since != nil {
-			since = cmp.Or(facts.Age(r.now, *step.Since), since)
-		}
-		steps = append(steps, []string{string(step.State), step.Name, cmp.Or(step.Reason, "-"), since})
-	}
-	for _, item := range r.Related {
-		related = append(related, []string{item.Role, item.Name, item.State})
-	}
-	for _, e := range r.Events {
+	renderTable(&out, "STEPS", r.Steps, func(s Step) []string {
+		return []string{string(s.State), s.Name, cmp.Or(s.Reason, "-"), cmp.Or(facts.Age(r.now, ptr.Deref(s.Since, time.Time{})), "-")}
+	})
+	renderTable(&out, "RELATED", r.Related, func(item Related) []string { return []string{item.Role, item.Name, item.State} })
+	renderTable(&out, "EVENTS", r.Events, func(e Event) []string {
 		when := facts.Age(r.now, e.Time)
 		if e.Count > 1 {
 			when += fmt.Sprintf(" (x%d)", e.Count)
 		}
-		events = append(events, []string{when, e.Type, e.Reason, e.Object, shorten(e.Message, width)})
-	}
-	renderTable(&out, "STEPS", steps)
-	renderTable(&out, "RELATED", related)
-	renderTable(&out, "EVENTS", events)
+		return []string{when, e.Type, e.Reason, e.Object, shorten(e.Message, width)}
+	})
 	if r.Log != nil {
 		fmt.Fprintf(&out, "\nLOG (end of %s)\n", r.Log.Source)
 		for _, line := range r.Log.Lines {
@@ -80,15 +73,15 @@ func renderProse(out *strings.Builder, title string, lines []string) {
 	}
 }
 
-// renderTable writes rows under a title, when there are any.
-func renderTable(out *strings.Builder, title string, rows [][]string) {
-	if len(rows) == 0 {
+// renderTable writes a row for each item under a title, when there are any.
+func renderTable[T any](out *strings.Builder, title string, items []T, row func(T) []string) {
+	if len(items) == 0 {
 		return
 	}
 	fmt.Fprintf(out, "\n%s\n", title)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, cells := range rows {
-		_, _ = fmt.Fprintln(table, "  "+strings.TrimRight(strings.Join(cells, "\t"), "\t "))
+	for _, item := range items {
+		_, _ = fmt.Fprintln(table, "  "+strings.TrimRight(strings.Join(row(item), "\t"), "\t "))
 	}
 	_ = table.Flush()
 }

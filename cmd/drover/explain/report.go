@@ -81,6 +81,10 @@ type Step struct {
 	next []string
 }
 
+func (s *Step) blocker() *Blocker {
+	return &Blocker{Step: s.Name, Reason: s.Reason, Message: s.Message}
+}
+
 // Related is another object that matters here.
 type Related struct {
 	Role  string `json:"role"`

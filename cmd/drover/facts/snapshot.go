@@ -96,6 +96,17 @@ func (s *Snapshot) Knows(part Part) bool {
 	return !slices.Contains(s.Unread, part)
 }
 
+// ClusterName is the CAPI Cluster that the CAPI Machine or, without one, the machine belongs to; it may be empty.
+func (s *Snapshot) ClusterName() string {
+	if s.CAPIMachine != nil {
+		return s.CAPIMachine.Spec.ClusterName
+	}
+	if s.Machine != nil {
+		return s.Machine.ClusterName()
+	}
+	return ""
+}
+
 // DriverSnapshot is everything about one NodeDriver at one moment.
 type DriverSnapshot struct {
 	Now    time.Time

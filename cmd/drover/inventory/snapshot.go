@@ -70,12 +70,9 @@ func (r *reading) owners(ctx context.Context) error {
 			return nil
 		}
 		// Users ask why a pool has no machine.
-		var errs []error
-		for _, resource := range []schema.GroupVersionResource{deployments, machineSets} {
-			_, err := r.object(ctx, resource, r.Name)
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
+		_, deploymentErr := r.object(ctx, deployments, r.Name)
+		_, setErr := r.object(ctx, machineSets, r.Name)
+		return errors.Join(deploymentErr, setErr)
 	}
 	resources := map[string]schema.GroupVersionResource{"MachineSet": machineSets, "MachineDeployment": deployments}
 	known := func(ref metav1.OwnerReference) bool {
@@ -105,17 +102,10 @@ func (r *reading) object(ctx context.Context, resource schema.GroupVersionResour
 }
 
 func (r *reading) cluster(ctx context.Context) error {
-	name := ""
-	if r.Machine != nil {
-		name = r.Machine.ClusterName()
-	}
-	if r.CAPIMachine != nil {
-		name = r.CAPIMachine.Spec.ClusterName
-	}
-	if name == "" {
+	if r.ClusterName() == "" {
 		return nil
 	}
-	cluster, err := get[clusterv1.Cluster](ctx, r.api, capiClusters, r.Namespace, name)
+	cluster, err := get[clusterv1.Cluster](ctx, r.api, capiClusters, r.Namespace, r.ClusterName())
 	if cluster == nil || err != nil {
 		return err
 	}
