@@ -168,21 +168,25 @@ func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 // owner gets the CAPI Machine of a name; when neither it nor a machine is there, the machines it once had.
 func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clusterv1.Machine, []*facts.Machine, error) {
 	capi, err := get[clusterv1.Machine](ctx, r.API, capiMachines, r.namespace, r.name)
-	if apierrors.IsForbidden(err) && (r.word == "" || len(machines) > 0) {
+	if r.word == "" || len(machines) > 0 {
 		// The machine is what was asked for; its owner is of use only to who may see it.
-		r.unseen = append(r.unseen, err)
-		capi, err = nil, nil
+		err = r.passOver(err)
 	}
-	if err != nil || capi != nil || len(machines) > 0 || len(r.kinds) == 0 || len(validation.IsValidLabelValue(r.name)) > 0 {
+	if err != nil || capi != nil || len(machines) > 0 || len(validation.IsValidLabelValue(r.name)) > 0 {
 		return capi, machines, err
 	}
 	// Of a CAPI Machine that is gone, the name is the one its users know.
 	machines, _, err = r.Machines(ctx, r.kinds, ListOptions{Namespace: r.namespace, Selector: labels.Set{rkev1.CAPIMachineLabel: r.name}.String()})
+	return nil, machines, r.passOver(err)
+}
+
+// passOver keeps a refusal for the end of the search; any other error is returned.
+func (r *resolving) passOver(err error) error {
 	if apierrors.IsForbidden(err) {
 		r.unseen = append(r.unseen, err)
-		return nil, nil, nil
+		return nil
 	}
-	return nil, machines, err
+	return err
 }
 
 // named gets the machines of a name in every kind that word allows; an empty word allows all.
@@ -191,12 +195,10 @@ func (r *resolving) named(ctx context.Context) ([]*facts.Machine, error) {
 	found, errs := ofEach(kinds, func(kind facts.Kind) (*facts.Machine, error) { return r.Machine(ctx, kind, r.namespace, r.name) })
 	var machines []*facts.Machine
 	for i, err := range errs {
-		switch {
-		case apierrors.IsForbidden(err):
-			r.unseen = append(r.unseen, err)
-		case err != nil:
+		if err := r.passOver(err); err != nil {
 			return nil, err
-		case found[i] != nil:
+		}
+		if found[i] != nil {
 			machines = append(machines, found[i])
 		}
 	}
@@ -207,18 +209,12 @@ func (r *resolving) named(ctx context.Context) ([]*facts.Machine, error) {
 func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *clusterv1.Machine) (Target, error) {
 	missing := ""
 	if capi != nil {
-		// What it refers to may be missing, or another provider's.
-		ref := capi.Spec.InfrastructureRef
-		var referred *facts.Machine
-		if at := slices.IndexFunc(r.kinds, func(k facts.Kind) bool { return k.Name == ref.Kind }); at >= 0 && ref.APIGroup == rkev1.MachineGroupVersion.Group {
-			var err error
-			if referred, err = r.Machine(ctx, r.kinds[at], capi.Namespace, ref.Name); err != nil {
-				return Target{}, err
-			}
-		}
+		referred, err := r.referred(ctx, capi)
 		switch {
+		case err != nil:
+			return Target{}, err
 		case referred == nil:
-			missing = ref.Kind
+			missing = capi.Spec.InfrastructureRef.Kind
 		case !slices.ContainsFunc(machines, func(m *facts.Machine) bool { return m.UID == referred.UID }):
 			machines = append(machines, referred)
 		}
@@ -236,6 +232,16 @@ func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *c
 	}
 	owner, err := r.ownerOf(ctx, machines[0], capi)
 	return Target{Machine: machines[0], CAPIMachine: owner}, err
+}
+
+// referred gets the machine that a CAPI Machine refers to; nil when it is missing, or another provider's.
+func (r *resolving) referred(ctx context.Context, capi *clusterv1.Machine) (*facts.Machine, error) {
+	ref := capi.Spec.InfrastructureRef
+	at := slices.IndexFunc(r.kinds, func(k facts.Kind) bool { return k.Name == ref.Kind })
+	if at < 0 || ref.APIGroup != rkev1.MachineGroupVersion.Group {
+		return nil, nil
+	}
+	return r.Machine(ctx, r.kinds[at], capi.Namespace, ref.Name)
 }
 
 // ownerOf is the CAPI Machine that owns m or, while none does, names it; known is used when it is the one.
