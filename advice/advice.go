@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // bullet begins a line of advice in a message, as in Cluster API's own.
@@ -35,6 +34,8 @@ var (
 	braces = regexp.MustCompile(`\{[a-z]+\}`)
 	// harmless is a value that means nothing to a shell.
 	harmless = regexp.MustCompile(`^[a-zA-Z0-9_@%+=:,./-]+$`)
+	// unshown is one that is not shown, quoted neither: it is empty, or has a quote, a space or what unicode.IsPrint does not know.
+	unshown = regexp.MustCompile(`^$|'|[^\pL\pM\pN\pP\pS]`)
 )
 
 // Fill puts the values into texts, and leaves those out that name what is not there. People copy commands from them into their shell, and
@@ -50,11 +51,10 @@ func (w Words) Fill(texts ...string) []string {
 		filled = append(filled, braces.ReplaceAllStringFunc(text, func(braced string) string {
 			name := strings.Trim(braced, "{}")
 			value := w[name]
-			odd := func(r rune) bool { return r == '\'' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 			switch {
 			case name == "where" || harmless.MatchString(value):
 				return value
-			case value == "" || strings.ContainsFunc(value, odd):
+			case unshown.MatchString(value):
 				return strings.ToUpper(name)
 			}
 			return "'" + value + "'"
