@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/crdgen"
@@ -212,25 +211,20 @@ func lastSegment(key string) string {
 	return key[strings.LastIndex(key, "-")+1:]
 }
 
+var (
+	spelling = regexp.MustCompile(`^[a-zA-Z0-9._]*$`)
+	// hump is where a word begins in camel case.
+	hump = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+)
+
 func upperSnake(name string) (string, error) {
-	var b strings.Builder
-	var last rune
-	for _, r := range name {
-		switch {
-		case r == '.' || r == '_':
-			r = '_'
-		case r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			return "", errors.New("cannot become an environment variable: use letters, digits, dots and underscores")
-		case unicode.IsUpper(r) && (unicode.IsLower(last) || unicode.IsDigit(last)):
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToUpper(r))
-		last = r
-	}
-	if b.Len() == 0 {
+	switch {
+	case name == "":
 		return "", errors.New("cannot become an environment variable: it ends with a dash")
+	case !spelling.MatchString(name):
+		return "", errors.New("cannot become an environment variable: use letters, digits, dots and underscores")
 	}
-	return b.String(), nil
+	return strings.ToUpper(strings.ReplaceAll(hump.ReplaceAllString(name, "${1}_${2}"), ".", "_")), nil
 }
 
 // envValue drops the line break that kubectl create secret --from-file leaves behind a token; text of several lines, such

@@ -68,12 +68,10 @@ const rancherPrefix = "cc-"
 // Look reads a Secret, or only its metadata, if the object that names it may use it; otherwise the error is one of those above.
 func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
 	err := ref.Read(ctx, s.Reader, secret)
-	// A foreign one names the namespace of who uses it, or is a credential of Rancher's in a namespace that is trusted.
-	ofRancher := slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix)
 	switch {
-	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+	case client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err):
 		return fmt.Errorf("reading the credential Secret %s: %w", ref, err)
-	case ref.IsForeign() && (err != nil || !ofRancher && !rkev1.Allows(secret, ref.From)):
+	case ref.IsForeign() && (err != nil || !s.isShared(secret, ref.From)):
 		return ErrNotShared
 	case apierrors.IsForbidden(err):
 		return ErrForbidden
@@ -81,6 +79,11 @@ func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
 		return ErrMissing
 	}
 	return nil
+}
+
+// isShared reports whether a Secret names the namespace of who uses it, or is a credential of Rancher's in a namespace that is trusted.
+func (s Source) isShared(secret client.Object, from string) bool {
+	return rkev1.Allows(secret, from) || slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix)
 }
 
 // Refused is the error of a credential that cannot be used until somebody changes it: the reason of a condition, and what to do.
@@ -115,7 +118,7 @@ func (s Source) Resolve(ctx context.Context, from, name, driver string, fields [
 		return refuse(err, rkev1.CredentialMissingReason, "the credential Secret %s is not there: create it in namespace %s with the keys %s", name, ref.Namespace, keys)
 	case err != nil:
 		return state.Credential{}, err
-	case secret.Type != rkev1.CloudCredentialSecretType && secret.Type != corev1.SecretTypeOpaque && secret.Type != "":
+	case !slices.Contains([]corev1.SecretType{rkev1.CloudCredentialSecretType, corev1.SecretTypeOpaque, ""}, secret.Type):
 		return refuse(nil, rkev1.CredentialInvalidReason, "Secret %s is of type %s: a credential is of type %s or %s",
 			name, secret.Type, rkev1.CloudCredentialSecretType, corev1.SecretTypeOpaque)
 	}
