@@ -126,19 +126,22 @@ func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
 // ReadClaim reads the note from a state Secret; ok is false when there is none.
 func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	operation := Operation(annotations[claimOperation])
-	attempt, err := strconv.ParseInt(annotations[claimAttempt], 10, 32)
-	if err != nil || attempt < 1 || attempt > MaxAttempt || (operation != Create && operation != Remove) {
+	attempt, ok := readCount(annotations[claimAttempt], 1)
+	if !ok || (operation != Create && operation != Remove) {
 		return Claim{}, false
 	}
-	try, err := strconv.ParseInt(annotations[claimTry], 10, 32)
-	if err != nil || try < 1 || try > MaxAttempt {
-		try = 1
+	try, _ := readCount(annotations[claimTry], 1)
+	made, _ := readCount(annotations[claimMade], 0)
+	return Claim{Operation: operation, Attempt: attempt, Try: try, Made: made, Hash: annotations[rkev1.RequestHashAnnotation]}, true
+}
+
+// readCount reads a number from least to MaxAttempt; of what is none, least.
+func readCount(text string, least int32) (number int32, ok bool) {
+	read, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || int32(read) < least || read > MaxAttempt {
+		return least, false
 	}
-	made, err := strconv.ParseInt(annotations[claimMade], 10, 32)
-	if err != nil || made < 0 || made > MaxAttempt {
-		made = 0
-	}
-	return Claim{Operation: operation, Attempt: int32(attempt), Try: int32(try), Made: int32(made), Hash: annotations[rkev1.RequestHashAnnotation]}, true
+	return int32(read), true
 }
 
 // ReadCredential reads the credential that the last Job was given. One whose name no machine's status takes counts as none.

@@ -103,19 +103,17 @@ func checkScan(report *ScanReport) error {
 	if report == nil {
 		return nil
 	}
-	if len(report.Servers) > maxScanned || len(report.Removed) > maxScanned {
+	if max(len(report.Servers), len(report.Removed)) > maxScanned {
 		return fmt.Errorf("more than %d servers", maxScanned)
 	}
-	if len(report.Within) > maxID || strings.ContainsFunc(report.Within, notInID) {
+	if isNoID(report.Within) {
 		return errors.New("the place it looked at has characters or a length it cannot have")
 	}
 	for i := range report.Servers {
 		s := &report.Servers[i]
 		s.Name, s.Created = Printable(s.Name, maxName), plausible(s.Created)
-		for _, word := range []string{s.ID, s.ProviderID, s.MachineUID, s.Machine, s.ClusterUID, s.Cluster} {
-			if len(word) > maxID || strings.ContainsFunc(word, notInID) {
-				return fmt.Errorf("server %d has characters or a length it cannot have", i+1)
-			}
+		if slices.ContainsFunc([]string{s.ID, s.ProviderID, s.MachineUID, s.Machine, s.ClusterUID, s.Cluster}, isNoID) {
+			return fmt.Errorf("server %d has characters or a length it cannot have", i+1)
 		}
 		if s.ID == "" || s.MachineUID == "" {
 			return fmt.Errorf("server %d has no ID, or names no machine", i+1)
@@ -132,7 +130,7 @@ func ReadServer(data map[string][]byte) (Server, error) {
 	}
 	for _, id := range []struct{ field, value string }{
 		{"instanceID", s.InstanceID}, {"providerID", s.ProviderID}, {"sshUser", s.SSHUser}, {"sshHost", s.SSHHost}} {
-		if len(id.value) > maxID || strings.ContainsFunc(id.value, notInID) {
+		if isNoID(id.value) {
 			return Server{}, fmt.Errorf("reading %s: %s has characters or a length it cannot have", ServerKey, id.field)
 		}
 	}
@@ -144,7 +142,7 @@ func ReadServer(data map[string][]byte) (Server, error) {
 	s.Addresses = nil
 	for _, a := range told {
 		isKind := slices.Contains([]string{"ExternalIP", "InternalIP", "Hostname", "ExternalDNS", "InternalDNS"}, a.Type)
-		isAddress := a.Address != "" && len(a.Address) <= MaxAddress && !strings.ContainsFunc(a.Address, notInID)
+		isAddress := a.Address != "" && len(a.Address) <= MaxAddress && !isNoID(a.Address)
 		if isKind && isAddress && len(s.Addresses) < maxAddresses {
 			s.Addresses = append(s.Addresses, a)
 		}
@@ -190,8 +188,9 @@ func decode(data map[string][]byte, key string, limit int, into any) error {
 	return nil
 }
 
-func notInID(r rune) bool {
-	return r <= ' ' || r > unicode.MaxASCII || r == 0x7f
+// isNoID reports whether a text has characters or a length that an ID or an address cannot have.
+func isNoID(text string) bool {
+	return len(text) > maxID || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > unicode.MaxASCII || r == 0x7f })
 }
 
 // reason makes sure that a condition takes it: one word of letters and digits.
