@@ -46,16 +46,14 @@ func (a Access) Address() string {
 // taken from there. Errors are ErrNoKey, ErrNoAddress, or about documents that cannot be read.
 func AccessFrom(kept state.State) (Access, error) {
 	access := Access{PrivateKey: kept.PrivateKey, PublicKey: kept.PublicKey, KnownHosts: kept.KnownHosts}
-	if !kept.Server.IsRead() && !kept.Server.IsAbsent() {
+	if kept.Server.Err != nil {
 		return Access{}, kept.Server.Err
 	}
 	server := kept.Server.Value
 	access.User, access.Host, access.Port = server.SSHUser, server.SSHHost, server.SSHPort
 	for _, kind := range []string{"ExternalIP", "ExternalDNS", "InternalIP", "InternalDNS"} {
-		for _, address := range server.Addresses {
-			if address.Type == kind && access.Host == "" {
-				access.Host = address.Address
-			}
+		if at := slices.IndexFunc(server.Addresses, func(a state.Address) bool { return a.Type == kind }); at >= 0 {
+			access.Host = cmp.Or(access.Host, server.Addresses[at].Address)
 		}
 	}
 	if access.Host == "" || len(access.PrivateKey) == 0 {
@@ -79,9 +77,7 @@ func (a Access) checked() (Access, error) {
 	}) {
 		return Access{}, fmt.Errorf("the address %q of the server is none", a.Host)
 	}
-	if a.User == "" {
-		a.User = DefaultUser
-	}
+	a.User = cmp.Or(a.User, DefaultUser)
 	if a.Port <= 0 || a.Port > 65535 {
 		a.Port = DefaultPort
 	}
@@ -104,7 +100,7 @@ func (a *Access) fromArchive(archive []byte) error {
 			SSHPort                                          int
 		}
 	}
-	file := machineConfig(files)
+	file := fileAt(files, func(at string) bool { return path.Base(at) == "config.json" })
 	machine := path.Dir(file.Path)
 	if machine == "." {
 		return nil
@@ -116,24 +112,19 @@ func (a *Access) fromArchive(archive []byte) error {
 	if a.Host == "" {
 		a.Host, a.User, a.Port = cmp.Or(driver.IPAddress, driver.PrivateIPAddress), driver.SSHUser, driver.SSHPort
 	}
-	content := func(name string) []byte {
-		at := slices.IndexFunc(files, func(file File) bool { return file.Path == path.Join(machine, name) })
-		if at < 0 {
-			return nil
-		}
-		return files[at].Content
-	}
 	for _, name := range []string{path.Base(driver.SSHKeyPath), "id_rsa", "id_ed25519", "id_ecdsa"} {
-		if key := content(name); len(key) > 0 && len(a.PrivateKey) == 0 {
-			a.PrivateKey, a.PublicKey = key, content(name+".pub")
+		if len(a.PrivateKey) == 0 {
+			a.PrivateKey = fileAt(files, func(at string) bool { return at == path.Join(machine, name) }).Content
+			a.PublicKey = fileAt(files, func(at string) bool { return at == path.Join(machine, name+".pub") }).Content
 		}
 	}
 	return nil
 }
 
-func machineConfig(files []File) File {
+// fileAt is the first file with such a path; its zero value when there is none.
+func fileAt(files []File, is func(path string) bool) File {
 	for _, file := range files {
-		if path.Base(file.Path) == "config.json" {
+		if is(file.Path) {
 			return file
 		}
 	}
@@ -149,7 +140,7 @@ func Record(archive []byte) (clouds.Record, error) {
 	if err != nil {
 		return nil, errors.New("the state's archive cannot be read")
 	}
-	file := machineConfig(files)
+	file := fileAt(files, func(at string) bool { return path.Base(at) == "config.json" })
 	if file.Path == "" {
 		return nil, nil
 	}

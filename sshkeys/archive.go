@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -120,11 +121,8 @@ func relativeName(name string) (string, error) {
 }
 
 func checkName(name string) error {
-	if name == "" || name == "." || strings.HasPrefix(name, "/") || len(name) > 512 || name != path.Clean(name) ||
-		name == ".." || strings.HasPrefix(name, "../") {
-		return fmt.Errorf("the entry %q has no usable name", name)
-	}
-	if strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar || r == '\\' }) {
+	odd := func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar || r == '\\' }
+	if !fs.ValidPath(name) || name == "." || len(name) > 512 || strings.ContainsFunc(name, odd) {
 		return fmt.Errorf("the entry %q has no usable name", name)
 	}
 	return nil

@@ -76,10 +76,8 @@ func Dial(ctx context.Context, access Access, options Options) (*Client, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, config.Timeout)
 	defer cancel()
-	if options.Dialer == nil {
-		options.Dialer = &net.Dialer{KeepAlive: keepAliveInterval}
-	}
-	connection, err := options.Dialer.DialContext(ctx, "tcp", access.Address())
+	dialer := cmp.Or[Dialer](options.Dialer, &net.Dialer{KeepAlive: keepAliveInterval})
+	connection, err := dialer.DialContext(ctx, "tcp", access.Address())
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", access.Address(), reached.mark(err))
 	}

@@ -39,9 +39,7 @@ func (j JumpHost) DialContext(ctx context.Context, network, address string) (net
 	}
 	if host, port, err := net.SplitHostPort(access.Host); err == nil {
 		access.Host = host
-		if access.Port, err = strconv.Atoi(port); err != nil {
-			return nil, fmt.Errorf("the port of the jump host %q: %w", j.Host, err)
-		}
+		access.Port, _ = strconv.Atoi(port) // it is a number, as IsSSHJumpHost says
 	}
 	access.Host = strings.Trim(access.Host, "[]")
 	// Of an unknown host every key is taken; the one that is shown is kept nowhere.
