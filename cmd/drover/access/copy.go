@@ -18,14 +18,6 @@ type Connect func(ctx context.Context, machine string) (*sshkeys.Client, error)
 // Run copies. Connections are made once per machine. What a source has that is left out does not keep the others from being copied.
 func (c Copy) Run(ctx context.Context, connect Connect) error {
 	clients := map[string]*sshkeys.Client{}
-	defer func() {
-		for _, client := range clients {
-			_ = client.Close()
-		}
-	}()
-	if c.Note == nil {
-		c.Note = func(error) {}
-	}
 	missed := 0
 	for _, source := range c.Sources {
 		machine := source.Machine + c.Destination.Machine
@@ -34,6 +26,7 @@ func (c Copy) Run(ctx context.Context, connect Connect) error {
 			if err != nil {
 				return err
 			}
+			defer func() { _ = client.Close() }() // when all is copied
 			clients[machine] = client
 		}
 		var err error

@@ -16,7 +16,7 @@ type Location struct {
 func ParseLocation(text string) (Location, error) {
 	machine, path, qualified := strings.Cut(text, ":")
 	// kind/NAME is a machine, any other slash before the colon makes it a path.
-	if !qualified || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "/") || strings.Count(machine, "/") > 1 {
+	if !qualified || strings.IndexAny(text, "./") == 0 || strings.Count(machine, "/") > 1 {
 		if text == "" {
 			return Location{}, errors.New("a path is empty")
 		}
