@@ -10,6 +10,8 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -71,9 +73,7 @@ func Attempts(s *facts.Snapshot) []*Attempt {
 		last := s.Machine.Status.LastAttempt
 		a := list.of(last.Operation, last.Number)
 		a.Outcome = last.Outcome
-		if last.StartTime != nil {
-			a.started(last.StartTime.Time)
-		}
+		a.started(ptr.Deref(last.StartTime, metav1.Time{}).Time)
 		if a.Text == "" && last.LogTail != "" {
 			a.Text, a.Origin = last.LogTail, "the end of it, kept in the machine's status"
 		}
@@ -96,10 +96,11 @@ func Pick(all []*Attempt, want Want) (*Attempt, error) {
 		return all[1], nil
 	}
 	operation := cmp.Or(want.Operation, all[0].Operation)
-	for _, a := range all {
-		if a.Operation == operation && (want.Number == 0 || a.Number == want.Number) {
-			return a, nil
-		}
+	wanted := func(a *Attempt) bool {
+		return a.Operation == operation && (want.Number == 0 || a.Number == want.Number)
+	}
+	if at := slices.IndexFunc(all, wanted); at >= 0 {
+		return all[at], nil
 	}
 	var known []string
 	for _, a := range all {
