@@ -55,10 +55,8 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 	if _, err := io.WriteString(e.Streams.Out, explain.Remains(m, state)); err != nil {
 		return err
 	}
-	if !yes {
-		if err := e.confirm(m); err != nil {
-			return err
-		}
+	if err := e.confirm(m, yes); err != nil {
+		return err
 	}
 	if err := api.Annotate(ctx, m, rkev1.AbandonAnnotation, m.Name); err != nil {
 		return err
@@ -67,8 +65,11 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 	return err
 }
 
-// confirm asks for the machine's name; without a terminal nobody can answer.
-func (e *env) confirm(m *facts.Machine) error {
+// confirm asks for the machine's name, unless the user said yes before; without a terminal nobody can answer.
+func (e *env) confirm(m *facts.Machine, yes bool) error {
+	if yes {
+		return nil
+	}
 	if !access.IsTerminal(e.Streams.In) {
 		return errors.New("this needs a yes: call it in a terminal, or with --yes")
 	}

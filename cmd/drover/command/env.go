@@ -119,6 +119,14 @@ func (e *env) namespace() (string, error) {
 	return namespace, nil
 }
 
+// namespaceUnless is the namespace, unless all are meant.
+func (e *env) namespaceUnless(all bool) (string, error) {
+	if all {
+		return "", nil
+	}
+	return e.namespace()
+}
+
 // find is Resolve, whose advice names us as the user does.
 func (e *env) find(ctx context.Context, api *inventory.API, namespace, name string) (inventory.Target, error) {
 	target, err := api.Resolve(ctx, namespace, name)
@@ -134,12 +142,15 @@ func (e *env) machine(ctx context.Context, name string) (*inventory.API, *facts.
 	if err != nil {
 		return nil, nil, err
 	}
+	m, err := e.infraMachine(ctx, api, namespace, name)
+	return api, m, err
+}
+
+// infraMachine finds the infra machine that NAME means.
+func (e *env) infraMachine(ctx context.Context, api *inventory.API, namespace, name string) (*facts.Machine, error) {
 	target, err := e.find(ctx, api, namespace, name)
-	if err != nil {
-		return nil, nil, err
+	if err == nil && target.Machine == nil {
+		err = fmt.Errorf("the CAPI Machine %s has no machine of Drover (see '%s why %s')", target.CAPIMachine.Name, e.Name, name)
 	}
-	if target.Machine == nil {
-		return nil, nil, fmt.Errorf("the CAPI Machine %s has no machine of Drover (see '%s why %s')", target.CAPIMachine.Name, e.Name, name)
-	}
-	return api, target.Machine, nil
+	return target.Machine, err
 }

@@ -60,17 +60,14 @@ func oneName(_ *cobra.Command, args []string) error {
 
 // report writes an error for the user, in one line, and tells the exit code.
 func (e *env) report(ctx context.Context, err error) int {
-	code := codeError
+	code := codeOK
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		code, err = exit.code, exit.cause
-		if err == nil || ctx.Err() != nil {
-			return code
-		}
 	}
 	var wrong *usageError
 	switch {
-	case err == nil:
-		return codeOK
+	case err == nil, code != codeOK && ctx.Err() != nil:
+		return code
 	case errors.As(err, &wrong):
 		_, _ = fmt.Fprintf(e.Streams.ErrOut, "error: %s; see '%s'\n", inventory.Plain(err), wrong.help)
 		return codeUsage
@@ -78,13 +75,10 @@ func (e *env) report(ctx context.Context, err error) int {
 		return codeInterrupted
 	}
 	text := inventory.Plain(err)
-	name := ptr.Deref(e.flags.Context, "")
-	if raw, err := e.flags.ToRawKubeConfigLoader().RawConfig(); err == nil {
-		name = cmp.Or(name, raw.CurrentContext)
-	}
-	if name != "" && inventory.IsUnreachable(err) {
+	raw, _ := e.flags.ToRawKubeConfigLoader().RawConfig()
+	if name := cmp.Or(ptr.Deref(e.flags.Context, ""), raw.CurrentContext); name != "" && inventory.IsUnreachable(err) {
 		text += fmt.Sprintf(" (context %q; choose another with --context)", name)
 	}
 	_, _ = fmt.Fprintf(e.Streams.ErrOut, "error: %s\n", text)
-	return code
+	return cmp.Or(code, codeError)
 }

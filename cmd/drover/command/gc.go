@@ -1,9 +1,11 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,38 +110,30 @@ type place struct{ namespace, driver, credential string }
 
 // places are those that the user names, or that machines use.
 func (e *env) places(ctx context.Context, api *inventory.API, o *gcOptions) ([]place, error) {
-	list := inventory.ListOptions{}
-	if !o.allNamespaces {
-		namespace, err := e.namespace()
-		if err != nil {
-			return nil, err
-		}
-		list.Namespace = namespace
+	namespace, err := e.namespaceUnless(o.allNamespaces)
+	if err != nil {
+		return nil, err
 	}
 	if o.credential != "" {
-		return []place{{list.Namespace, o.driver, o.credential}}, nil
+		return []place{{namespace, o.driver, o.credential}}, nil
 	}
-	_, machines, err := e.list(ctx, api, list)
+	_, machines, err := e.list(ctx, api, inventory.ListOptions{Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}
 	drivers, _ := api.Drivers(ctx)
 	var places []place
 	skipped := map[string]bool{}
-	known := map[place]bool{}
 	for _, m := range machines {
 		at := place{m.Namespace, facts.DriverName(m.Kind.Name, drivers), m.CredentialName()}
 		switch {
-		case o.driver != "" && at.driver != o.driver, at.credential == "", known[at]:
-		case !clouds.Of(at.driver).Lists:
-			skipped[at.driver] = true
-		default:
-			known[at] = true
+		case at.driver != cmp.Or(o.driver, at.driver), at.credential == "", slices.Contains(places, at):
+		case clouds.Of(at.driver).Lists:
 			places = append(places, at)
+		case !skipped[at.driver]:
+			skipped[at.driver] = true
+			e.note("servers of driver %s are not looked for: they cannot be listed by their tags (see docs/orphans.md)", at.driver)
 		}
-	}
-	for driver := range skipped {
-		e.note("servers of driver %s are not looked for: they cannot be listed by their tags (see docs/orphans.md)", driver)
 	}
 	return places, nil
 }

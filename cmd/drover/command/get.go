@@ -69,10 +69,8 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 		return err
 	}
 	list := inventory.ListOptions{Selector: o.selector}
-	if !o.allNamespaces {
-		if list.Namespace, err = e.namespace(); err != nil {
-			return err
-		}
+	if list.Namespace, err = e.namespaceUnless(o.allNamespaces); err != nil {
+		return err
 	}
 	kinds, machines, err := e.list(ctx, api, list)
 	if err != nil {

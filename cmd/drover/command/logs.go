@@ -47,15 +47,15 @@ probes are not healthy. It comes from the machine's plan Secret, and instruction
 		ValidArgsFunction: e.completeOneMachine,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case o.agent && (o.follow || o.want != joblog.Want{}):
+			case o.agent && *o != logsOptions{agent: true}:
 				return usagef(cmd, "--agent goes with no other flag of logs")
 			case o.agent:
 				return e.agentLog(cmd.Context(), args[0])
 			case o.want.Number < 0:
 				return usagef(cmd, "--attempt counts from 1")
-			case o.want.Previous && (o.want.Number != 0 || o.want.Operation != ""):
+			case o.want.Previous && o.want != joblog.Want{Previous: true}:
 				return usagef(cmd, "--previous goes with neither --attempt nor --operation")
-			case o.want.Operation != "" && o.want.Operation != string(state.Create) && o.want.Operation != string(state.Remove):
+			case !slices.Contains([]state.Operation{"", state.Create, state.Remove}, state.Operation(o.want.Operation)):
 				return usagef(cmd, "--operation is create or remove, not %q", o.want.Operation)
 			}
 			return e.logs(cmd.Context(), args[0], o)

@@ -109,6 +109,19 @@ func (e *env) document(o *output, document any) error {
 	})
 }
 
+// addFormatFlag adds the flag -o of what is no list.
+func addFormatFlag(cmd *cobra.Command, format *string) {
+	cmd.Flags().StringVarP(format, "output", "o", "", "Print as json or yaml.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func checkFormat(cmd *cobra.Command, format string) error {
+	if !slices.Contains([]string{"", "json", "yaml"}, format) {
+		return usagef(cmd, "the output %q is unknown; -o takes json or yaml", format)
+	}
+	return nil
+}
+
 // printDocument prints a document as json or yaml.
 func printDocument(w io.Writer, format string, document any) error {
 	if format == "yaml" {

@@ -117,19 +117,17 @@ func (e *env) retryable(ctx context.Context, api *inventory.API, namespace, name
 		}
 		return e.failed(ctx, api, inventory.ListOptions{Namespace: namespace}, func(m *facts.Machine) bool { return slices.Contains(owned, m.CAPIMachineName()) })
 	}
-	target, err := e.find(ctx, api, namespace, name)
+	m, err := e.infraMachine(ctx, api, namespace, name)
 	switch {
 	case err != nil:
 		return nil, err
-	case target.Machine == nil:
-		return nil, fmt.Errorf("the CAPI Machine %s has no machine of Drover (see '%s why %s')", target.CAPIMachine.Name, e.Name, name)
-	case target.Machine.Phase() == rkev1.PhaseRunning:
-		return nil, fmt.Errorf("%s runs: there is nothing to try again", target.Machine.Name)
+	case m.Phase() == rkev1.PhaseRunning:
+		return nil, fmt.Errorf("%s runs: there is nothing to try again", m.Name)
 	}
-	if err := bootstrapLost(target.Machine); err != nil {
+	if err := bootstrapLost(m); err != nil {
 		return nil, err
 	}
-	return []*facts.Machine{target.Machine}, nil
+	return []*facts.Machine{m}, nil
 }
 
 // bootstrapLost is an error for a machine that has its server, on which the bootstrap data failed or did not arrive (docs/userdata.md).

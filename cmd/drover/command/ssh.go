@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,11 @@ hosts; the server's host key is verified all the same.`,
   {name} ssh web-1 -- 'journalctl -u ssh | tail'
   tar c dir | {name} ssh web-1 -- tar x`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash != 1 || len(args) == 0 || dash < 0 && len(args) > 1 {
+			names := len(args)
+			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+				names = dash
+			}
+			if names != 1 {
 				return errors.New("one machine's NAME is needed, and -- before a command")
 			}
 			return nil
@@ -54,26 +59,29 @@ hosts; the server's host key is verified all the same.`,
 			if err := checkLogin(cmd, o.login); err != nil {
 				return err
 			}
-			status := codeOK
-			client, err := e.dial(cmd.Context(), args[0], o.login)
-			if err == nil {
-				defer func() { _ = client.Close() }()
-				session := access.Session{Streams: e.Streams, Command: args[1:], ForceTerminal: o.terminal, NoTerminal: o.noTerminal, Term: e.Term}
-				status, err = session.Run(cmd.Context(), client)
-			}
-			if err != nil {
-				status = codeNoLogin
-			}
-			if status != codeOK {
-				return &exitError{code: status, cause: err}
-			}
-			return nil
+			return e.ssh(cmd.Context(), args[0], args[1:], o)
 		},
 	}
 	addLoginFlags(cmd, &o.login)
 	cmd.Flags().BoolVarP(&o.terminal, "tty", "t", false, "Give the command a terminal.")
 	cmd.Flags().BoolVarP(&o.noTerminal, "no-tty", "T", false, "Give the shell no terminal.")
 	return cmd
+}
+
+func (e *env) ssh(ctx context.Context, name string, command []string, o *sshOptions) error {
+	client, err := e.dial(ctx, name, o.login)
+	if err != nil {
+		return &exitError{code: codeNoLogin, cause: err}
+	}
+	defer func() { _ = client.Close() }()
+	session := access.Session{Streams: e.Streams, Command: command, ForceTerminal: o.terminal, NoTerminal: o.noTerminal, Term: e.Term}
+	switch status, err := session.Run(ctx, client); {
+	case err != nil:
+		return &exitError{code: codeNoLogin, cause: err}
+	case status != codeOK:
+		return &exitError{code: status}
+	}
+	return nil
 }
 
 // addLoginFlags adds what ssh, scp and keys have in common.
@@ -208,17 +216,15 @@ func (e *env) keys(ctx context.Context, name string, o *keysOptions) error {
 		e.note("no host key of %s is recorded: ssh will refuse it until '%s ssh %s -n %s --accept-new-host-key' has recorded one and the files are written again",
 			m.Name, e.Name, m.Name, m.Namespace)
 	}
+	var text strings.Builder
 	for _, file := range files.Files {
-		if _, err := fmt.Fprintln(e.Streams.Out, filepath.Join(files.Dir, file.Name)); err != nil {
-			return err
-		}
+		fmt.Fprintln(&text, filepath.Join(files.Dir, file.Name))
 	}
-	if login.Jump == "" {
-		_, err = fmt.Fprintf(e.Streams.Out, "Log in with: %s\n", files.SSHCommand())
-		return err
+	how := files.SSHCommand()
+	if login.Jump != "" {
+		// With -F, ssh reads no other configuration, for the jump neither.
+		how = fmt.Sprintf("ssh %s, after this line in your ~/.ssh/config, which says how to reach %s: Include %s", m.Name, login.Jump, filepath.Join(files.Dir, "config"))
 	}
-	// With -F, ssh reads no other configuration, for the jump neither.
-	_, err = fmt.Fprintf(e.Streams.Out, "Log in with: ssh %s, after this line in your ~/.ssh/config, which says how to reach %s: Include %s\n", m.Name, login.Jump,
-		filepath.Join(files.Dir, "config"))
+	_, err = fmt.Fprintf(e.Streams.Out, "%sLog in with: %s\n", text.String(), how)
 	return err
 }

@@ -36,8 +36,8 @@ func newVersion(e *env) *cobra.Command {
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "" && output != "json" && output != "yaml" {
-				return usagef(cmd, "the output %q is unknown; -o takes json or yaml", output)
+			if err := checkFormat(cmd, output); err != nil {
+				return err
 			}
 			v := e.build()
 			if !clientOnly {
@@ -57,8 +57,7 @@ func newVersion(e *env) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Print as json or yaml.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	addFormatFlag(cmd, &output)
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "Do not ask the cluster.")
 	return cmd
 }

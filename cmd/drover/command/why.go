@@ -33,8 +33,8 @@ what was left behind is told.`,
 		Args:              oneName,
 		ValidArgsFunction: e.completeKinds(machinesIn, "cluster/", "driver/", "md/", "ms/", "rkecontrolplane/", "rcp/"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "" && format != "json" && format != "yaml" {
-				return usagef(cmd, "the output %q is unknown; -o takes json or yaml", format)
+			if err := checkFormat(cmd, format); err != nil {
+				return err
 			}
 			api, namespace, err := e.connect()
 			if err != nil {
@@ -50,8 +50,7 @@ what was left behind is told.`,
 			return e.toTerminal(func(out io.Writer) error { return printDocument(out, format, report) })
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "", "Print as json or yaml.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	addFormatFlag(cmd, &format)
 	return cmd
 }
 
