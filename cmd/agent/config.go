@@ -62,10 +62,10 @@ func readConfig(path string) (*config, error) {
 			return nil, err
 		}
 	}
-	if _, err := access.ReadSaved(c.ConnectionInfoFile); err != nil && (c.Server == "" || !errors.Is(err, fs.ErrNotExist)) {
-		return nil, err
+	if _, err = access.ReadSaved(c.ConnectionInfoFile); c.Server != "" && errors.Is(err, fs.ErrNotExist) {
+		err = nil // it is yet to register
 	}
-	return c, nil
+	return c, err
 }
 
 func parseConfig(content []byte) (*config, error) {
