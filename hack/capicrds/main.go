@@ -63,10 +63,10 @@ func run(target string) error {
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", target, err)
 	}
-	for _, path := range have {
-		if slices.Contains(needed, strings.TrimSuffix(filepath.Base(path), ".yaml")) {
-			continue
-		}
+	isNeeded := func(path string) bool {
+		return slices.Contains(needed, strings.TrimSuffix(filepath.Base(path), ".yaml"))
+	}
+	for _, path := range slices.DeleteFunc(have, isNeeded) {
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("removing a CRD that is not needed any more: %w", err)
 		}
