@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -98,16 +99,14 @@ type Cloud struct {
 
 // New prepares a cloud; nothing listens or runs before Start.
 func New(opts Options) (*Cloud, error) {
-	if opts.Backend == BackendNspawn && (opts.StateDir == "" || opts.RootFSDir == "") {
-		return nil, errors.New("checking cloud options: the nspawn backend needs a state and a root file system directory")
-	}
 	bind := "127.0.0.1"
 	if opts.Backend == BackendNspawn {
 		bind = host.Gateway
+		if opts.StateDir == "" || opts.RootFSDir == "" {
+			return nil, errors.New("checking cloud options: the nspawn backend needs a state and a root file system directory")
+		}
 	}
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	c := &Cloud{
 		Faults: &fault.Set{}, Files: files.New(), Ledger: ledger.New(),
 		opts: opts, bind: bind, servers: map[string]server.Spec{},

@@ -1,6 +1,7 @@
 package nspawn
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -41,11 +42,8 @@ rm -rf /debootstrap /var/lib/cloud/*
 // BuildImage makes the servers' root file system, unless the cache has it,
 // and returns its path. Only the first time needs a network.
 func BuildImage(ctx context.Context, opts ImageOptions) (string, error) {
-	say := func(format string, args ...any) {
-		if opts.Progress != nil {
-			_, _ = fmt.Fprintf(opts.Progress, format+"\n", args...)
-		}
-	}
+	progress := cmp.Or(opts.Progress, io.Discard)
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(progress, format+"\n", args...) }
 	dir, err := realPath(opts.Dir)
 	if err != nil {
 		return "", fmt.Errorf("resolving image directory: %w", err)

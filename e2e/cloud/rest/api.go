@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,9 +53,7 @@ type api struct {
 
 // NewHandler returns the API as an HTTP handler.
 func NewHandler(opts Options) http.Handler {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	a := &api{opts: opts, routes: http.NewServeMux()}
 	for pattern, handle := range a.handlers() {
 		a.routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
