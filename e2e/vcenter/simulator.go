@@ -1,6 +1,7 @@
 package vcenter
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -57,15 +58,8 @@ func Start(ctx context.Context, o Options) (*Simulator, error) {
 	if o.Username == "" || o.Password == "" {
 		return nil, errors.New("a vCenter needs a username and a password")
 	}
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
-	}
-	if o.Guests == nil {
-		o.Guests = &Addresses{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Listen, o.Guests = cmp.Or(o.Listen, "127.0.0.1:0"), cmp.Or[Guests](o.Guests, &Addresses{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Simulator{opts: o, model: simulator.VPX(), done: make(chan struct{})}
 	s.model.Host, s.model.ClusterHost, s.model.Machine, s.model.Autostart = 0, 1, 1, false
 	if err := s.model.Create(); err != nil {
