@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,18 +39,8 @@ type Testbed struct {
 
 // New fills the defaults and makes the paths absolute: what is started has a working directory of its own. An error means that the working directory is gone.
 func New(o Options) (*Testbed, error) {
-	if o.StateDir == "" {
-		o.StateDir = ".drover"
-	}
-	if o.BinDir == "" {
-		o.BinDir = "bin"
-	}
-	if o.Out == nil {
-		o.Out = io.Discard
-	}
-	if o.CacheDir == "" {
-		o.CacheDir = filepath.Join(o.StateDir, "cache")
-	}
+	o.StateDir, o.BinDir, o.Out = cmp.Or(o.StateDir, ".drover"), cmp.Or(o.BinDir, "bin"), cmp.Or(o.Out, io.Discard)
+	o.CacheDir = cmp.Or(o.CacheDir, filepath.Join(o.StateDir, "cache"))
 	for _, dir := range []*string{&o.StateDir, &o.BinDir, &o.CacheDir} {
 		abs, err := filepath.Abs(*dir)
 		if err != nil {
