@@ -130,26 +130,22 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 		r.hold(clusterv1.PausedReason, pausedCluster, words)
 	case c.DeletionTimestamp != nil:
 		r.decideClusterDeleting(s, words)
-	case topology != nil:
-		r.decideTopology(s, topology, words)
+	case topology != nil: // what keeps Cluster API from doing what spec.topology asks for, and what else is wrong with what is made
+		next := []string{nextCluster} // for what goes on by itself, such as an upgrade
+		failed := []string{clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason}
+		if slices.Contains(failed, topology.Reason) {
+			next = []string{"Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
+				"See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A"}
+		}
+		r.Blocker = topology.blocker()
+		r.say(own{next: next}, words)
+		r.Verdict = appendNew(r.Verdict, "Cluster API has not done what spec.topology asks for ("+topology.Reason+"): "+topology.Message)
+		if c.Spec.ControlPlaneRef.IsDefined() {
+			r.decideParts(s, words)
+			r.Blocker = topology.blocker()
+		}
 	default:
 		r.decideParts(s, words)
-	}
-}
-
-// decideTopology tells what keeps Cluster API from doing what spec.topology asks for, and what else is wrong with what is made.
-func (r *Report) decideTopology(s *facts.ClusterSnapshot, step *Step, words advice.Words) {
-	next := []string{nextCluster} // for what goes on by itself, such as an upgrade
-	if step.Reason == clusterv1.ClusterTopologyReconciledFailedReason || step.Reason == clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason {
-		next = []string{"Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
-			"See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A"}
-	}
-	r.Blocker = step.blocker()
-	r.say(own{next: next}, words)
-	r.Verdict = appendNew(r.Verdict, "Cluster API has not done what spec.topology asks for ("+step.Reason+"): "+step.Message)
-	if s.Cluster.Spec.ControlPlaneRef.IsDefined() {
-		r.decideParts(s, words)
-		r.Blocker = step.blocker()
 	}
 }
 

@@ -46,7 +46,16 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	}
 	step := driverBlocker(r.Steps, s.Driver)
 	if step == nil {
-		r.tellDoubts()
+		// A driver that is ready may warn all the same.
+		for i := range r.Steps {
+			if step := &r.Steps[i]; step.Reason == v3.WeakChecksumReason || step.Reason == v3.DoubtfulAnnotationsReason {
+				r.Blocker = cmp.Or(r.Blocker, step.blocker())
+				r.tell(step)
+			}
+		}
+		if r.Blocker == nil {
+			r.Verdict = []string{"The driver's kinds are served."}
+		}
 		return
 	}
 	r.Blocker = step.blocker()
@@ -58,19 +67,6 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	probing := step.Name == v3.DownloadedCondition || step.Name == v3.InstalledCondition
 	if n := s.Driver.Status.ProbeAttempts; n > 0 && probing {
 		r.Verdict = append(r.Verdict, fmt.Sprintf("Attempts to read the driver so far: %d.", n))
-	}
-}
-
-// tellDoubts tells what a driver that is ready warns of all the same.
-func (r *Report) tellDoubts() {
-	for i := range r.Steps {
-		if step := &r.Steps[i]; step.Reason == v3.WeakChecksumReason || step.Reason == v3.DoubtfulAnnotationsReason {
-			r.Blocker = cmp.Or(r.Blocker, step.blocker())
-			r.tell(step)
-		}
-	}
-	if r.Blocker == nil {
-		r.Verdict = []string{"The driver's kinds are served."}
 	}
 }
 

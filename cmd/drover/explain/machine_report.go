@@ -7,7 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
 	"github.com/drover-project/drover/state"
@@ -109,18 +111,18 @@ func machineLog(s *facts.Snapshot) *Log {
 	if log := failureLog(s.Failure); log != nil {
 		return log
 	}
-	elsewhere := s.Machine != nil && inFallback(s.Machine) && s.Machine.Status.LastAttempt != nil && s.Machine.Status.LastAttempt.Operation == string(state.Remove)
-	if s.State != nil && s.State.Log != "" && !elsewhere {
-		source := "log.txt of Secret " + s.State.Name
-		if result := s.State.Result; result != nil {
+	var last rkev1.AttemptStatus
+	if s.Machine != nil {
+		last = ptr.Deref(s.Machine.Status.LastAttempt, last)
+	}
+	elsewhere := last.Operation == string(state.Remove) && inFallback(s.Machine)
+	if kept := ptr.Deref(s.State, facts.State{}); kept.Log != "" && !elsewhere {
+		source := "log.txt of Secret " + kept.Name
+		if result := kept.Result; result != nil {
 			source += fmt.Sprintf(", attempt %d to %s", result.Attempt, result.Operation)
 		}
-		return newLog(source, s.State.Log)
+		return newLog(source, kept.Log)
 	}
-	if s.Machine == nil || s.Machine.Status.LastAttempt == nil {
-		return nil
-	}
-	last := s.Machine.Status.LastAttempt
 	return newLog(fmt.Sprintf("status.lastAttempt.logTail, attempt %d to %s", last.Number, last.Operation), last.LogTail)
 }
 
