@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
@@ -27,25 +28,17 @@ func (a *API) Annotate(ctx context.Context, m *facts.Machine, key, value string)
 	}
 	_, err = a.Dynamic.Resource(ResourceOf(m.Kind)).Namespace(m.Namespace).
 		Patch(ctx, m.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	// The object has another UID: it was made anew under its name.
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	isAnother := ok && slices.ContainsFunc(ptr.Deref(status.ErrStatus.Details, metav1.StatusDetails{}).Causes,
+		func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("annotating %s %s/%s: it is gone", m.Kind.Name, m.Namespace, m.Name)
-	case isAnother(err):
+	case apierrors.IsConflict(err), isAnother:
 		return fmt.Errorf("annotating %s %s/%s: it was deleted and made again in the meantime; look at it again first", m.Kind.Name, m.Namespace, m.Name)
 	case err != nil:
 		return fmt.Errorf("annotating %s %s/%s: %w", m.Kind.Name, m.Namespace, m.Name, err)
 	}
 	return nil
-}
-
-// isAnother reports that a write was refused because the object has another UID: it was made anew under its name.
-func isAnother(err error) bool {
-	var status *apierrors.StatusError
-	if apierrors.IsConflict(err) {
-		return true
-	}
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }

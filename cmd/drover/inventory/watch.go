@@ -29,7 +29,7 @@ type Change struct {
 // are told and mended by listing again, so a change may be reported as the last of several.
 func (a *API) Watch(ctx context.Context, kinds []facts.Kind, o ListOptions) (<-chan Change, error) {
 	changes := make(chan Change)
-	var informers []cache.SharedIndexInformer
+	var running sync.WaitGroup
 	for _, kind := range kinds {
 		informer := dynamicinformer.NewFilteredDynamicInformer(a.Dynamic, ResourceOf(kind), o.Namespace, 0, cache.Indexers{},
 			func(list *metav1.ListOptions) { list.LabelSelector = o.Selector }).Informer()
@@ -47,10 +47,6 @@ func (a *API) Watch(ctx context.Context, kinds []facts.Kind, o ListOptions) (<-c
 		if err = errors.Join(err, informer.SetWatchErrorHandlerWithContext(interrupted)); err != nil {
 			return nil, fmt.Errorf("watching %s: %w", kind.Resource, err)
 		}
-		informers = append(informers, informer)
-	}
-	var running sync.WaitGroup
-	for _, informer := range informers {
 		running.Go(func() { informer.RunWithContext(ctx) })
 	}
 	go func() {
