@@ -80,7 +80,7 @@ func agent(text *strings.Builder, secret *corev1.Secret, status plan.AgentStatus
 	}
 	fmt.Fprintf(text, "%s: %s", its, cmp.Or(string(data[plan.KeyState]), "pending"))
 	for _, counted := range []struct{ key, what string }{{plan.KeyFailureCount, "failed attempts"}, {plan.KeyLastApplyTime, "last attempt at"}} {
-		if value := string(data[counted.key]); value != "" && value != "0" {
+		if value := string(data[counted.key]); cmp.Or(value, "0") != "0" {
 			fmt.Fprintf(text, ", %s %s", counted.what, value)
 		}
 	}
