@@ -109,17 +109,16 @@ func (e *env) document(o *output, document any) error {
 	})
 }
 
-// addFormatFlag adds the flag -o of what is no list.
+// addFormatFlag adds the flag -o of what is no list, which is checked before anything is read.
 func addFormatFlag(cmd *cobra.Command, format *string) {
 	cmd.Flags().StringVarP(format, "output", "o", "", "Print as json or yaml.")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func checkFormat(cmd *cobra.Command, format string) error {
-	if !slices.Contains([]string{"", "json", "yaml"}, format) {
-		return usagef(cmd, "the output %q is unknown; -o takes json or yaml", format)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if !slices.Contains([]string{"", "json", "yaml"}, *format) {
+			return usagef(cmd, "the output %q is unknown; -o takes json or yaml", *format)
+		}
+		return nil
 	}
-	return nil
 }
 
 // printDocument prints a document as json or yaml.

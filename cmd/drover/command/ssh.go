@@ -62,7 +62,7 @@ hosts; the server's host key is verified all the same.`,
 			return e.ssh(cmd.Context(), args[0], args[1:], o)
 		},
 	}
-	addLoginFlags(cmd, &o.login)
+	e.addLoginFlags(cmd, &o.login)
 	cmd.Flags().BoolVarP(&o.terminal, "tty", "t", false, "Give the command a terminal.")
 	cmd.Flags().BoolVarP(&o.noTerminal, "no-tty", "T", false, "Give the shell no terminal.")
 	return cmd
@@ -85,12 +85,14 @@ func (e *env) ssh(ctx context.Context, name string, command []string, o *sshOpti
 }
 
 // addLoginFlags adds what ssh, scp and keys have in common.
-func addLoginFlags(cmd *cobra.Command, login *access.Login) {
-	addAddressFlags(cmd, login)
+func (e *env) addLoginFlags(cmd *cobra.Command, login *access.Login) {
+	e.addAddressFlags(cmd, login)
 	cmd.Flags().BoolVar(&login.AcceptNewHostKey, "accept-new-host-key", false, "Trust the key the server shows if none is recorded, and record it.")
 }
 
-func addAddressFlags(cmd *cobra.Command, login *access.Login) {
+func (e *env) addAddressFlags(cmd *cobra.Command, login *access.Login) {
+	login.Command, login.ErrOut = e.Name, e.Streams.ErrOut
+	login.Note = func(text string) { e.note("%s", text) }
 	cmd.Flags().StringVarP(&login.User, "login", "l", "", "User on the server; the driver's when empty.")
 	cmd.Flags().IntVarP(&login.Port, "port", "p", 0, "Port of the server's SSH daemon; the driver's when 0.")
 	cmd.Flags().StringVarP(&login.Jump, "jump", "J", "", "Host over which the server is reached, [USER@]HOST[:PORT]; several with commas; by default the machine's, or \"none\".")
@@ -115,13 +117,7 @@ func (e *env) dial(ctx context.Context, name string, login access.Login) (*sshke
 	if err != nil {
 		return nil, err
 	}
-	return access.Dial(ctx, api, m, e.filled(login))
-}
-
-func (e *env) filled(login access.Login) access.Login {
-	login.Command = e.Name
-	login.Note, login.ErrOut = func(text string) { e.note("%s", text) }, e.Streams.ErrOut
-	return login
+	return access.Dial(ctx, api, m, login)
 }
 
 func newSCP(e *env) *cobra.Command {
@@ -159,7 +155,7 @@ What is neither a file nor a directory, or cannot be read, is left out and named
 			})
 		},
 	}
-	addLoginFlags(cmd, &login)
+	e.addLoginFlags(cmd, &login)
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "Copy directories with all they hold.")
 	return cmd
 }
@@ -191,7 +187,7 @@ command with which your own ssh logs in. Files of another machine or by other ha
 	}
 	cmd.Flags().StringVar(&o.dir, "dir", ".", "Directory in which a directory called like the machine is made.")
 	cmd.Flags().BoolVar(&o.force, "force", false, "Overwrite files that were not written for this machine.")
-	addAddressFlags(cmd, &o.login)
+	e.addAddressFlags(cmd, &o.login)
 	_ = cmd.MarkFlagDirname("dir")
 	return cmd
 }
@@ -201,7 +197,7 @@ func (e *env) keys(ctx context.Context, name string, o *keysOptions) error {
 	if err != nil {
 		return err
 	}
-	login, err := access.Read(ctx, api, m, e.filled(o.login))
+	login, err := access.Read(ctx, api, m, o.login)
 	if err != nil {
 		return err
 	}

@@ -36,9 +36,6 @@ func newVersion(e *env) *cobra.Command {
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(cmd, output); err != nil {
-				return err
-			}
 			v := e.build()
 			if !clientOnly {
 				var err error

@@ -33,9 +33,6 @@ what was left behind is told.`,
 		Args:              oneName,
 		ValidArgsFunction: e.completeKinds(machinesIn, "cluster/", "driver/", "md/", "ms/", "rkecontrolplane/", "rcp/"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(cmd, format); err != nil {
-				return err
-			}
 			api, namespace, err := e.connect()
 			if err != nil {
 				return err
