@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -76,16 +75,11 @@ func (o *manifestOptions) print(out io.Writer) error {
 	s.Jobs = charts.JobSettings{
 		Image: o.jobs.image, HTTPProxy: o.jobs.httpProxy, HTTPSProxy: o.jobs.httpsProxy, NoProxy: o.jobs.noProxy, CABundle: string(jobs.CABundle),
 	}
-	if o.clientCA != "" {
-		if _, err := readClientCA(o.clientCA); err != nil {
-			return err
-		}
-		pem, err := os.ReadFile(o.clientCA)
-		if err != nil {
-			return err
-		}
-		s.Webhooks.ClientCA = string(pem)
+	pem, _, err := readClientCA(o.clientCA)
+	if err != nil {
+		return err
 	}
+	s.Webhooks.ClientCA = string(pem)
 	s.Args = slices.Concat(o.jobs.furtherArgs(), o.managerArgs)
 	objs, err := charts.Objects(s)
 	if err != nil {
@@ -116,7 +110,14 @@ func (o *manifestOptions) validate() error {
 		p.unless(err == nil, "--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr)
 	}
 	o.validateAgents(&p)
-	o.validateManagerArgs(&p)
+	manager := command(func(string) (string, bool) { return "", false })
+	err = manager.ParseFlags(o.managerArgs)
+	p.unless(err == nil, "--manager-arg: %w", err)
+	p.unless(manager.Flags().NArg() == 0, "--manager-arg: %q is no flag of the manager", manager.Flags().Arg(0))
+	for _, name := range []string{"job-http-proxy", "job-https-proxy"} { // whose password must not get into the Deployment
+		err := checkProxy(manager.Flag(name).Value.String())
+		p.unless(err == nil, "--manager-arg: --%s %w", name, err)
+	}
 	return multierror.Append(nil, p...).ErrorOrNil()
 }
 
@@ -147,18 +148,6 @@ func isHere(host string) bool {
 		return address.IsLoopback() || address.IsUnspecified()
 	}
 	return host == "localhost"
-}
-
-// validateManagerArgs also looks for a proxy's password, which must not get into the Deployment.
-func (o *manifestOptions) validateManagerArgs(p *mistakes) {
-	manager := command(func(string) (string, bool) { return "", false })
-	err := manager.ParseFlags(o.managerArgs)
-	p.unless(err == nil, "--manager-arg: %w", err)
-	p.unless(manager.Flags().NArg() == 0, "--manager-arg: %q is no flag of the manager", manager.Flags().Arg(0))
-	for _, name := range []string{"job-http-proxy", "job-https-proxy"} {
-		err := checkProxy(manager.Flag(name).Value.String())
-		p.unless(err == nil, "--manager-arg: --%s %w", name, err)
-	}
 }
 
 // furtherArgs are the flags of the manager about Jobs for which the chart has no value of its own.

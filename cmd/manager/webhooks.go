@@ -50,7 +50,7 @@ func (p *plan) webhooks(ctx context.Context) (*webhooks, error) {
 		Service: client.ObjectKey{Namespace: o.managerNamespace, Name: charts.WebhookService}, URL: o.webhookURL,
 		Username: username, CAPI: p.mode == capi.Embedded, Owner: owner,
 	}}
-	if w.clientCA, err = readClientCA(o.webhookClientCA); err != nil {
+	if _, w.clientCA, err = readClientCA(o.webhookClientCA); err != nil {
 		return nil, err
 	}
 	names, err := servingNames(o)
@@ -88,19 +88,18 @@ func servingNames(o *options) ([]string, error) {
 }
 
 // readClientCA reads the certificates that --webhook-client-ca-file names; nil when it names nothing.
-func readClientCA(file string) (*x509.CertPool, error) {
+func readClientCA(file string) (pem []byte, pool *x509.CertPool, err error) {
 	if file == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading --webhook-client-ca-file: %w", err)
+	if pem, err = os.ReadFile(file); err != nil {
+		return nil, nil, fmt.Errorf("reading --webhook-client-ca-file: %w", err)
 	}
-	pool := x509.NewCertPool()
+	pool = x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("reading --webhook-client-ca-file: %s holds no certificate in PEM", file)
+		return nil, nil, fmt.Errorf("reading --webhook-client-ca-file: %s holds no certificate in PEM", file)
 	}
-	return pool, nil
+	return pem, pool, nil
 }
 
 // start waits until the server answers, for a configured webhook that does not answer stops everybody's work.
