@@ -174,10 +174,10 @@ func (t *transfer) downloadDir(remote string, target *os.Root, name string, mode
 // downloadEntry copies an entry of a directory.
 func (t *transfer) downloadEntry(remote string, target *os.Root, name string, info fs.FileInfo) error {
 	base := info.Name()
-	if base == "." || base == ".." {
+	switch {
+	case base == ".", base == "..":
 		return nil
-	}
-	if base == "" || strings.ContainsRune(base, '/') {
+	case base == "", strings.ContainsRune(base, '/'):
 		return t.leaveOut(fmt.Errorf("leaving out %q of the directory %s on the server: it is no name", base, remote))
 	}
 	from := path.Join(remote, base)
