@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -81,10 +80,10 @@ func (r DropletRequest) validate() error {
 	if !hostname.MatchString(r.Name) {
 		return Unprocessable("Name Only valid hostname characters are allowed. (a-z, A-Z, 0-9, . and -)")
 	}
-	if _, ok := findRegion(r.Region); !ok {
+	if !slices.Contains(regions, r.Region) {
 		return Unprocessable("You specified an invalid region for Droplet creation.")
 	}
-	if _, ok := findSize(r.Size); !ok {
+	if _, ok := sizes[r.Size]; !ok {
 		return Unprocessable("You specified an invalid size for Droplet creation.")
 	}
 	if !slices.Contains(images, r.Image) {
@@ -219,42 +218,32 @@ func (d *droplet) entry(op ledger.Op) ledger.Entry {
 
 // render shows the droplet as the API does.
 func (a *Account) render(d *droplet) godo.Droplet {
-	region, _ := findRegion(d.Region)
-	size, _ := findSize(d.Size)
+	region, size := Regions()[slices.Index(regions, d.Region)], sizes[d.Size]
+	size.Slug, size.Available = d.Size, true
 	status := d.Status
 	if status == statusActive && !a.opts.Backend.Running(d.Spec.Name) {
 		status = statusOff
+	}
+	networks := &godo.Networks{V4: []godo.NetworkV4{}, V6: []godo.NetworkV6{}}
+	if d.Status != statusNew && !d.boot.NoAddress {
+		if d.Spec.Private.IsValid() {
+			networks.V4 = append(networks.V4, godo.NetworkV4{IPAddress: d.Spec.Private.String(), Netmask: "255.255.0.0", Type: "private"})
+		}
+		networks.V4 = append(networks.V4, godo.NetworkV4{
+			IPAddress: d.Spec.Public.String(), Netmask: "255.255.0.0", Gateway: a.opts.Network.Gateway.String(), Type: "public",
+		})
+		if d.Spec.IPv6.IsValid() {
+			networks.V6 = append(networks.V6, godo.NetworkV6{IPAddress: d.Spec.IPv6.String(), Netmask: 64, Gateway: "2001:db8:d00d::1", Type: "public"})
+		}
 	}
 	return godo.Droplet{
 		ID: d.ID, Name: d.Spec.Hostname, Memory: size.Memory, Vcpus: size.Vcpus, Disk: size.Disk,
 		Region: &region, Image: &godo.Image{Slug: d.Image}, Size: &size, SizeSlug: size.Slug,
 		BackupIDs: []int{}, SnapshotIDs: []int{}, VolumeIDs: []string{},
-		Locked: status == statusNew, Status: status, Networks: a.networks(d),
+		Locked: status == statusNew, Status: status, Networks: networks,
 		Created: d.Created.UTC().Format(time.RFC3339), Tags: append([]string{}, d.Tags...),
 		VPCUUID: "c1d6a9b4-7e0b-4b3e-9d2b-1f2e6f6b8a01",
 	}
-}
-
-func (a *Account) networks(d *droplet) *godo.Networks {
-	networks := &godo.Networks{V4: []godo.NetworkV4{}, V6: []godo.NetworkV6{}}
-	if d.Status == statusNew || d.boot.NoAddress {
-		return networks
-	}
-	v4 := func(address netip.Addr, gateway, kind string) {
-		networks.V4 = append(networks.V4, godo.NetworkV4{
-			IPAddress: address.String(), Netmask: "255.255.0.0", Gateway: gateway, Type: kind,
-		})
-	}
-	if d.Spec.Private.IsValid() {
-		v4(d.Spec.Private, "", "private")
-	}
-	v4(d.Spec.Public, a.opts.Network.Gateway.String(), "public")
-	if d.Spec.IPv6.IsValid() {
-		networks.V6 = append(networks.V6, godo.NetworkV6{
-			IPAddress: d.Spec.IPv6.String(), Netmask: 64, Gateway: "2001:db8:d00d::1", Type: "public",
-		})
-	}
-	return networks
 }
 
 // Droplets returns the droplets with the given name and tag, oldest first; empty matches all.
@@ -343,39 +332,26 @@ func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) erro
 // images can be asked for by their slug. Real servers all boot the same root file system, whatever the image is called.
 var images = []string{"ubuntu-20-04-x64", "ubuntu-22-04-x64", "ubuntu-24-04-x64", "debian-12-x64", "rockylinux-9-x64"}
 
+// regions are the catalog's.
+var regions = []string{"ams3", "blr1", "fra1", "lon1", "nyc1", "nyc2", "nyc3", "sfo2", "sfo3", "sgp1", "syd1", "tor1"}
+
 // Regions returns the regions of the catalog.
 func Regions() []godo.Region {
-	var regions []godo.Region
-	for _, slug := range []string{"ams3", "blr1", "fra1", "lon1", "nyc1", "nyc2", "nyc3", "sfo2", "sfo3", "sgp1", "syd1", "tor1"} {
-		regions = append(regions, godo.Region{Slug: slug, Name: slug, Available: true, Features: []string{"backups", "ipv6", "metadata", "private_networking"}})
+	var all []godo.Region
+	for _, slug := range regions {
+		all = append(all, godo.Region{Slug: slug, Name: slug, Available: true, Features: []string{"backups", "ipv6", "metadata", "private_networking"}})
 	}
-	return regions
+	return all
 }
 
-func findRegion(slug string) (godo.Region, bool) {
-	for _, region := range Regions() {
-		if region.Slug == slug {
-			return region, true
-		}
-	}
-	return godo.Region{}, false
-}
-
-func findSize(slug string) (godo.Size, bool) {
-	for _, size := range []godo.Size{
-		{Slug: "s-1vcpu-512mb-10gb", Memory: 512, Vcpus: 1, Disk: 10},
-		{Slug: "s-1vcpu-1gb", Memory: 1024, Vcpus: 1, Disk: 25},
-		{Slug: "s-1vcpu-2gb", Memory: 2048, Vcpus: 1, Disk: 50},
-		{Slug: "s-2vcpu-2gb", Memory: 2048, Vcpus: 2, Disk: 60},
-		{Slug: "s-2vcpu-4gb", Memory: 4096, Vcpus: 2, Disk: 80},
-		{Slug: "s-4vcpu-8gb", Memory: 8192, Vcpus: 4, Disk: 160},
-		{Slug: "c-2", Memory: 4096, Vcpus: 2, Disk: 25},
-		{Slug: "g-2vcpu-8gb", Memory: 8192, Vcpus: 2, Disk: 25},
-	} {
-		if size.Slug == slug {
-			size.Available = true
-			return size, true
-		}
-	}
-	return godo.Size{}, false
+// sizes are the catalog's, by their slug.
+var sizes = map[string]godo.Size{
+	"s-1vcpu-512mb-10gb": {Memory: 512, Vcpus: 1, Disk: 10},
+	"s-1vcpu-1gb":        {Memory: 1024, Vcpus: 1, Disk: 25},
+	"s-1vcpu-2gb":        {Memory: 2048, Vcpus: 1, Disk: 50},
+	"s-2vcpu-2gb":        {Memory: 2048, Vcpus: 2, Disk: 60},
+	"s-2vcpu-4gb":        {Memory: 4096, Vcpus: 2, Disk: 80},
+	"s-4vcpu-8gb":        {Memory: 8192, Vcpus: 4, Disk: 160},
+	"c-2":                {Memory: 4096, Vcpus: 2, Disk: 25},
+	"g-2vcpu-8gb":        {Memory: 8192, Vcpus: 2, Disk: 25},
 }

@@ -50,28 +50,22 @@ func (r Rule) validate() error {
 			return fmt.Errorf("checking fault: pattern %q: %w", glob, err)
 		}
 	}
-	if _, at, ok := strings.Cut(r.Match, " "); !ok || !strings.HasPrefix(at, "/") {
+	if _, at, _ := strings.Cut(r.Match, " "); !strings.HasPrefix(at, "/") {
 		return fmt.Errorf("checking fault: match %q is not of the form \"METHOD /path\"", r.Match)
 	}
 	switch e := r.Effect; {
 	case e == (Effect{}):
 		return errors.New("checking fault: it has no effect")
-	case e.Boot != nil && e.decides() || e.Drop && e.Status != 0:
+	case e.Boot != nil && e.decides(), e.Drop && e.Status != 0:
 		return errors.New("checking fault: status, drop and boot exclude each other")
 	}
 	return nil
 }
 
 func (r Rule) matches(request Request) bool {
-	if r.Token != "" && r.Token != request.Token || r.Name != "" && !globMatch(r.Name, request.Name) {
-		return false
-	}
-	return r.Match == AnyRequest || globMatch(r.Match, request.Method+" "+request.Path)
-}
-
-func globMatch(pattern, name string) bool {
-	ok, err := path.Match(pattern, name)
-	return ok && err == nil
+	named, _ := path.Match(r.Name, request.Name) // of a pattern that is none validate told
+	asked, _ := path.Match(r.Match, request.Method+" "+request.Path)
+	return (r.Token == "" || r.Token == request.Token) && (r.Name == "" || named) && (r.Match == AnyRequest || asked)
 }
 
 // Effect is what happens to a matched request. Latency combines with all
