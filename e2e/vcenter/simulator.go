@@ -163,22 +163,3 @@ func (s *Simulator) change(ref types.ManagedObjectReference, alter func(*simulat
 		}
 	})
 }
-
-// report says what VMware Tools say of a guest that has its address: on every network card, since the driver waits for all.
-func (s *Simulator) report(ref types.ManagedObjectReference, address string) {
-	s.change(ref, func(vm *simulator.VirtualMachine) []types.PropertyChange {
-		cards := append([]types.GuestNicInfo(nil), vm.Guest.Net...)
-		for i := range cards {
-			cards[i].IpAddress = []string{address}
-			cards[i].IpConfig = &types.NetIpConfigInfo{IpAddress: []types.NetIpConfigInfoIpAddress{
-				{IpAddress: address, PrefixLength: 16, State: string(types.NetIpConfigInfoIpAddressStatusPreferred)},
-			}}
-		}
-		return []types.PropertyChange{
-			{Name: "guest.net", Val: cards},
-			{Name: "guest.ipAddress", Val: address},
-			{Name: "guest.toolsRunningStatus", Val: string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)},
-			{Name: "summary.guest.ipAddress", Val: address},
-		}
-	})
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/view"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
@@ -47,11 +48,11 @@ func (s *Simulator) watch(ctx context.Context) {
 func (s *Simulator) follow(ctx context.Context, running map[types.ManagedObjectReference]string, update types.ObjectUpdate) error {
 	wanted := false
 	for _, change := range update.ChangeSet {
-		wanted = change.Name == powerState && change.Val == types.VirtualMachinePowerStatePoweredOn
+		wanted = change.Val == types.VirtualMachinePowerStatePoweredOn
 	}
 	name, runs := running[update.Obj]
 	switch {
-	case update.Kind == types.ObjectUpdateKindLeave || (!wanted && len(update.ChangeSet) > 0):
+	case update.Kind == types.ObjectUpdateKindLeave, !wanted && len(update.ChangeSet) > 0:
 		if !runs {
 			return nil
 		}
@@ -84,7 +85,23 @@ func (s *Simulator) boot(ctx context.Context, ref types.ManagedObjectReference) 
 	if err != nil {
 		return "", fmt.Errorf("starting the guest of %s: %w", name, err)
 	}
-	s.report(ref, address.String())
+	told := address.String()
+	// On every network card, since the driver waits for all.
+	s.change(ref, func(vm *simulator.VirtualMachine) []types.PropertyChange {
+		cards := append([]types.GuestNicInfo(nil), vm.Guest.Net...)
+		for i := range cards {
+			cards[i].IpAddress = []string{told}
+			cards[i].IpConfig = &types.NetIpConfigInfo{IpAddress: []types.NetIpConfigInfoIpAddress{
+				{IpAddress: told, PrefixLength: 16, State: string(types.NetIpConfigInfoIpAddressStatusPreferred)},
+			}}
+		}
+		return []types.PropertyChange{
+			{Name: "guest.net", Val: cards},
+			{Name: "guest.ipAddress", Val: told},
+			{Name: "guest.toolsRunningStatus", Val: string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)},
+			{Name: "summary.guest.ipAddress", Val: told},
+		}
+	})
 	return name, nil
 }
 
