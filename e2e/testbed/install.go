@@ -57,15 +57,33 @@ func (t *Testbed) awaits(command ...string) func(context.Context) error {
 	}
 }
 
-// register makes the drivers known that the examples and stories use.
+// register makes the drivers known that the examples and stories use. The built-in ones exist; they are switched on.
 func (t *Testbed) register(ctx context.Context) error {
-	manifests, err := t.driverManifests(ctx)
+	url, checksum, err := t.PublishPlugin(ctx, pluginBinary)
 	if err != nil {
 		return err
 	}
+	var manifests bytes.Buffer
+	nodeDriver := func(name string, spec v3.NodeDriverSpec) v3.NodeDriver {
+		kind := metav1.TypeMeta{APIVersion: v3.GroupVersion.String(), Kind: "NodeDriver"}
+		return v3.NodeDriver{TypeMeta: kind, ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	}
+	plugin := nodeDriver(PluginDriver, v3.NodeDriverSpec{
+		URL: url, Checksum: checksum, Active: true, ProviderIDTemplate: PluginDriver + "://{DropletID}",
+	})
+	plugin.Annotations = map[string]string{v3.PrivateCredentialFieldsAnnotation: "token", v3.UserDataAnnotation: "flag=" + PluginDriver + "-userdata,habit=path"}
+	generic := nodeDriver("generic", v3.NodeDriverSpec{URL: v3.BuiltinURLPrefix, Builtin: true, Active: true})
+	for _, d := range []v3.NodeDriver{generic, plugin} {
+		text, err := yaml.Marshal(d)
+		if err != nil {
+			return fmt.Errorf("encoding NodeDriver %s: %w", d.Name, err)
+		}
+		manifests.WriteString("---\n")
+		manifests.Write(text)
+	}
 	// The admission webhook may need a moment after the manager reports ready.
 	return t.await(ctx, managerLimit, nil, "", func(ctx context.Context) error {
-		_, err := t.pipe(ctx, strings.NewReader(manifests), "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
+		_, err := t.pipe(ctx, bytes.NewReader(manifests.Bytes()), "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
 		return err
 	})
 }
@@ -109,31 +127,4 @@ func (t *Testbed) PublishPlugin(ctx context.Context, name string) (url, checksum
 	}
 	printed = strings.TrimSpace(printed)
 	return "https://" + cloud.FilesHost + "/" + name, printed[strings.LastIndex(printed, " ")+1:], nil
-}
-
-// driverManifests are the NodeDrivers the examples and stories use. The built-in ones exist; they are switched on.
-func (t *Testbed) driverManifests(ctx context.Context) (string, error) {
-	url, checksum, err := t.PublishPlugin(ctx, pluginBinary)
-	if err != nil {
-		return "", err
-	}
-	var out bytes.Buffer
-	nodeDriver := func(name string, spec v3.NodeDriverSpec) v3.NodeDriver {
-		kind := metav1.TypeMeta{APIVersion: v3.GroupVersion.String(), Kind: "NodeDriver"}
-		return v3.NodeDriver{TypeMeta: kind, ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
-	}
-	plugin := nodeDriver(PluginDriver, v3.NodeDriverSpec{
-		URL: url, Checksum: checksum, Active: true, ProviderIDTemplate: PluginDriver + "://{DropletID}",
-	})
-	plugin.Annotations = map[string]string{v3.PrivateCredentialFieldsAnnotation: "token", v3.UserDataAnnotation: "flag=" + PluginDriver + "-userdata,habit=path"}
-	generic := nodeDriver("generic", v3.NodeDriverSpec{URL: v3.BuiltinURLPrefix, Builtin: true, Active: true})
-	for _, d := range []v3.NodeDriver{generic, plugin} {
-		text, err := yaml.Marshal(d)
-		if err != nil {
-			return "", fmt.Errorf("encoding NodeDriver %s: %w", d.Name, err)
-		}
-		out.WriteString("---\n")
-		out.Write(text)
-	}
-	return out.String(), nil
 }

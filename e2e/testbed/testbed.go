@@ -66,18 +66,7 @@ func (t *Testbed) Up(ctx context.Context) error {
 	if err := os.MkdirAll(t.in(logsDir), 0o750); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
 	}
-	for _, s := range t.steps() {
-		start := time.Now()
-		if err := s.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.title, err)
-		}
-		t.say("  %-72s %5.1fs\n", s.title, time.Since(start).Seconds())
-	}
-	return nil
-}
-
-func (t *Testbed) steps() []step {
-	return []step{
+	for _, s := range []step{
 		{"local cloud: the image of its servers", func(ctx context.Context) error {
 			_, err := t.run(ctx, "localcloud", "rootfs", "build", "--rootfs-dir", t.rootfsDir())
 			return err
@@ -93,7 +82,14 @@ func (t *Testbed) steps() []step {
 		{"Drover: register the drivers", t.register},
 		{"Drover: wait for the drivers' kinds", t.awaits("wait", "nodedriver", "digitalocean", "generic", "drovertest",
 			"--for=condition=Ready", "--timeout=5s")},
+	} {
+		start := time.Now()
+		if err := s.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.title, err)
+		}
+		t.say("  %-72s %5.1fs\n", s.title, time.Since(start).Seconds())
 	}
+	return nil
 }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
