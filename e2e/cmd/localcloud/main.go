@@ -18,32 +18,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newRootCommand().ExecuteContext(ctx); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "localcloud:", err)
-		os.Exit(1)
-	}
-}
-
-func newRootCommand() *cobra.Command {
 	// What is not done here is asked of the cloud that runs, in the words that were typed.
 	root := cloud.Command("", func(command *cobra.Command, _ func(*cloud.Cloud) error) error {
 		output, err := cloud.Ask(command.Context(), stateDir(command), os.Args[1:]...)
 		_, _ = io.WriteString(command.OutOrStdout(), output) // nobody can be told
 		return err
 	})
-	root.AddCommand(serveCommand(), cloud.Group("rootfs", "The servers' root file system", rootFSCommand()),
-		&cobra.Command{
-			Use: "clean", Short: "Stop the cloud and remove its every trace, also after a crash", Args: cobra.NoArgs,
-			RunE: func(command *cobra.Command, _ []string) error {
-				return clean(command.Context(), stateDir(command))
-			},
-		})
-	return root
-}
-
-func stateDir(command *cobra.Command) string { return command.Flag("state-dir").Value.String() }
-
-func rootFSCommand() *cobra.Command {
 	opts := nspawn.ImageOptions{}
 	build := &cobra.Command{
 		Use: "build", Short: "Make it, unless it is there; needs root, debootstrap and, the first time, a network", Args: cobra.NoArgs,
@@ -58,8 +38,20 @@ func rootFSCommand() *cobra.Command {
 		},
 	}
 	build.Flags().StringVar(&opts.Dir, "rootfs-dir", ".drover/rootfs", "directory that caches it")
-	return build
+	root.AddCommand(serveCommand(), cloud.Group("rootfs", "The servers' root file system", build),
+		&cobra.Command{
+			Use: "clean", Short: "Stop the cloud and remove its every trace, also after a crash", Args: cobra.NoArgs,
+			RunE: func(command *cobra.Command, _ []string) error {
+				return clean(command.Context(), stateDir(command))
+			},
+		})
+	if err := root.ExecuteContext(ctx); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "localcloud:", err)
+		os.Exit(1)
+	}
 }
+
+func stateDir(command *cobra.Command) string { return command.Flag("state-dir").Value.String() }
 
 func serveCommand() *cobra.Command {
 	opts := cloud.Options{}
