@@ -219,7 +219,8 @@ func (e *env) keys(ctx context.Context, name string, o *keysOptions) error {
 	how := files.SSHCommand()
 	if login.Jump != "" {
 		// With -F, ssh reads no other configuration, for the jump neither.
-		how = fmt.Sprintf("ssh %s, after this line in your ~/.ssh/config, which says how to reach %s: Include %s", m.Name, login.Jump, filepath.Join(files.Dir, "config"))
+		how = fmt.Sprintf("ssh %s, after this line in your ~/.ssh/config, which says how to reach %s: Include %s",
+			m.Name, login.Jump, filepath.Join(files.Dir, "config"))
 	}
 	_, err = fmt.Fprintf(e.Streams.Out, "%sLog in with: %s\n", text.String(), how)
 	return err

@@ -151,7 +151,8 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 
 // decideClusterDeleting tells of the machines that are left, at most three, in the words in which Cluster API says what each waits for.
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
-	r.hold(rkev1.DeletingReason, own{says: fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines))}, words)
+	left := fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines))
+	r.hold(rkev1.DeletingReason, own{says: left}, words)
 	for i := range s.Machines[:min(3, len(s.Machines))] {
 		m := &s.Machines[i]
 		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
@@ -199,7 +200,8 @@ func (r *Report) decideParts(s *facts.ClusterSnapshot, words advice.Words) {
 		}}, words)
 	case s.ControlPlane.Cluster != "" && s.ControlPlane.Cluster != c.Name:
 		r.hold(rkev1.ControlPlaneTakenReason, own{
-			fmt.Sprintf("The RKEControlPlane %s is that of Cluster %s: no server is made for this Cluster before it names one of its own.", ref.Name, s.ControlPlane.Cluster),
+			fmt.Sprintf("The RKEControlPlane %s is that of Cluster %s: no server is made for this Cluster before it names one of its own.",
+				ref.Name, s.ControlPlane.Cluster),
 			advice.ControlPlane{Namespace: c.Namespace, Cluster: c.Name}.On(rkev1.ControlPlaneTakenReason)}, words)
 	default:
 		r.decideControlPlane(s, words)
