@@ -431,29 +431,34 @@ func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 	if s.cluster != nil && !s.cluster.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	owner := &clusterv1.Machine{} // an event wakes the machine when the cache was behind
-	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: name}, owner)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the CAPI Machine %s: %w", name, err)
-	}
-	stray := ""
-	if err == nil && !owner.DeletionTimestamp.IsZero() {
-		if stray, err = r.strayOwner(ctx, owner, "CAPI Machine"); stray == "" || err != nil {
-			return err
-		}
+	was, orMachine, err := r.doubtOwner(ctx, s.GetNamespace(), name, uid)
+	if was == "" || err != nil {
+		return err
 	}
 	if going, err := r.isTerminating(ctx, s.GetNamespace()); going || err != nil {
 		return err
-	}
-	was, orMachine := fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names was never here: the garbage collector deletes such a machine", name, uid), ""
-	switch {
-	case stray != "":
-		was, orMachine = stray+", so that the CAPI Machine was deleted by the garbage collector, which nobody asked for", ""
-	case err == nil && owner.UID == uid:
-		was, orMachine = fmt.Sprintf("it was being deleted before the CAPI Machine %s came to own it", name), ", or delete the CAPI Machine"
 	}
 	// That its namespace is being deleted wakes no machine that is so already.
 	return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine came from a backup, and %s. Its server is left as it is. To keep it, take the finalizer %s off this machine "+
 		"and apply it, and all that came with it, again without metadata.ownerReferences; the Secret %s waits for it. To remove the server set the annotation %s=%s%s",
 		was, rkev1.MachineFinalizer, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
+}
+
+// doubtOwner says why the CAPI Machine that owns a machine does not ask for its removal, and how it could; it is empty where it does.
+func (r *Reconciler) doubtOwner(ctx context.Context, namespace, name string, uid types.UID) (was, orMachine string, err error) {
+	owner := &clusterv1.Machine{} // an event wakes the machine when the cache was behind
+	err = r.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, owner)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return "", "", fmt.Errorf("reading the CAPI Machine %s: %w", name, err)
+	case err == nil && !owner.DeletionTimestamp.IsZero():
+		stray, err := r.strayOwner(ctx, owner, "CAPI Machine")
+		if stray == "" || err != nil {
+			return "", "", err
+		}
+		return stray + ", so that the CAPI Machine was deleted by the garbage collector, which nobody asked for", "", nil
+	case err == nil && owner.UID == uid:
+		return fmt.Sprintf("it was being deleted before the CAPI Machine %s came to own it", name), ", or delete the CAPI Machine", nil
+	}
+	return fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names was never here: the garbage collector deletes such a machine", name, uid), "", nil
 }

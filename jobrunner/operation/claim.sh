@@ -9,8 +9,9 @@ main() {
 	[ "$(id -u)" = 0 ] || return 124
 	mkdir -p "$(dirname "$1")" || return 125
 	printf '%s\n' "$2" "$3" "$4" >"$1.$2" || return 125
-	ln "$1.$2" "$1" 2>/dev/null
+	[ -d "$1" ] || ln "$1.$2" "$1" 2>/dev/null
 	rm -f "$1.$2"
+	[ -f "$1" ] || return 123
 	head -c 4096 "$1" || return 125 # which whoever is root may have made endless
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -295,6 +296,15 @@ func TestClaim_oneOfManyGetsTheHost(t *testing.T) {
 	require.Regexp(t, `^uid-\d\nteam/m\d\nc1 c-uid\n$`, told[0])
 	for _, one := range told {
 		require.Equal(t, told[0], one)
+	}
+	for name, put := range map[string]func(path string) error{
+		"a folder":  func(path string) error { return os.Mkdir(path, 0o700) },
+		"a pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"no ending": func(path string) error { return os.Symlink("/dev/zero", path) },
+	} {
+		odd := s.path("lib/" + name)
+		require.NoError(t, put(odd))
+		require.Equal(t, "exit status 123", s.claim(odd, "x", "y", "z"), name)
 	}
 	s.program("id", "echo 1000")
 	require.Equal(t, "exit status 124", s.claim(file, "x", "y", "z"))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -104,6 +105,12 @@ func bootstrapStatus(status int) error {
 //go:embed claim.sh
 var claimScript string
 
+// claimants are the characters of UIDs, namespaces and names, as a claim has them.
+var claimants = regexp.MustCompile(`^[A-Za-z0-9./ -]*$`)
+
+// statusNoClaim is the script's for what is in place of the claim.
+const statusNoClaim = 123
+
 // claimHost makes the host this machine's before anything is run on it. It is free again when its machine is removed, so that a
 // host that is taken is no reason to stop. A driver of which nothing is known may take hosts, too; what its Remove leaves of one is not known either, so
 // that the claim stays there and the host is the next machine's when somebody has looked at it.
@@ -131,6 +138,10 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	if err != nil {
 		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("claiming the host: %w", err))
 	}
+	if status == statusNoClaim {
+		return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "%s on the host %s is no file: whoever was root there has put something else in its place. Look at the host, and remove it",
+			file, s.server.SSHHost)
+	}
 	if status != 0 {
 		return bootstrapStatus(status)
 	}
@@ -139,6 +150,9 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		return nil
 	}
 	name, cluster, _ := strings.Cut(rest, "\n")
+	if !claimants.MatchString(uid + name + strings.TrimSpace(cluster)) {
+		uid, name, cluster = "unknown", "unknown", "unknown" // no sentence of somebody else's stands in ours
+	}
 	return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "the host %s is taken by machine %q of Cluster %q (UID %q): remove that machine, or give this one another host. "+
 		"If there is no such machine any more, clean the host by hand, as docs/drivers.md tells; the file %s goes last", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, file)
 }

@@ -46,6 +46,25 @@ func (c cgroups) create() error {
 				return err
 			}
 		}
+		if err := limitMemory(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memoryLimit is what a server may have, in bytes. The smallest for a control plane has less; what has no bound takes the whole host with it.
+const memoryLimit = 4 << 30
+
+func limitMemory(group string) error {
+	for _, name := range []string{"memory.limit_in_bytes", "memory.max"} { // of version 1 and 2, where the group has that controller
+		path := filepath.Join(group, name)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(strconv.Itoa(memoryLimit)), 0o600); err != nil {
+			return fmt.Errorf("limiting a server's memory: %w", err)
+		}
 	}
 	return nil
 }

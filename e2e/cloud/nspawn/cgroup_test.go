@@ -22,6 +22,9 @@ func TestGroupsInheritCPUsAndMemory(t *testing.T) {
 	cpuset := hierarchy(t, map[string]string{"cpuset.cpus": "0-1\n", "cpuset.mems": "0\n"})
 	unified := hierarchy(t, map[string]string{"cpuset.cpus": "\n", "cpuset.mems": "\n"}) // version 2: nothing set
 	memory := hierarchy(t, nil)
+	limited := filepath.Join(memory, "drover", "d1", "memory.max") // as a hierarchy with that controller has it
+	require.NoError(t, os.MkdirAll(filepath.Dir(limited), 0o750))
+	require.NoError(t, os.WriteFile(limited, []byte("max\n"), 0o600))
 	groups := cgroups{filepath.Join(cpuset, "drover", "d1"), filepath.Join(unified, "drover", "d1"), filepath.Join(memory, "drover", "d1")}
 	require.NoError(t, groups.create())
 	require.NoError(t, groups.create(), "made already")
@@ -30,6 +33,9 @@ func TestGroupsInheritCPUsAndMemory(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(content))
 	}
+	content, err := os.ReadFile(limited)
+	require.NoError(t, err)
+	require.Equal(t, "4294967296", string(content))
 	require.NoFileExists(t, filepath.Join(unified, "drover", "d1", "cpuset.cpus"))
 	require.NoFileExists(t, filepath.Join(memory, "drover", "d1", "cpuset.cpus"))
 }
