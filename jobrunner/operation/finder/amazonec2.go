@@ -123,15 +123,12 @@ func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Server, bool)
 		return Server{}, false
 	}
 	record := map[string]any{"InstanceId": aws.StringValue(instance.InstanceId), "Region": region}
-	if a.endpoint != "" {
-		record["Endpoint"] = a.endpoint
+	fields := map[string]*string{"Endpoint": &a.endpoint, "KeyName": instance.KeyName,
+		"PrivateIPAddress": instance.PrivateIpAddress, "IPAddress": instance.PublicIpAddress, "IPv6Address": instance.Ipv6Address}
+	if instance.Placement != nil {
+		fields["Zone"] = instance.Placement.AvailabilityZone
 	}
-	if instance.Placement != nil && aws.StringValue(instance.Placement.AvailabilityZone) != "" {
-		record["Zone"] = aws.StringValue(instance.Placement.AvailabilityZone)
-	}
-	for field, value := range map[string]*string{
-		"KeyName": instance.KeyName, "PrivateIPAddress": instance.PrivateIpAddress, "IPAddress": instance.PublicIpAddress, "IPv6Address": instance.Ipv6Address,
-	} {
+	for field, value := range fields {
 		if text := aws.StringValue(value); text != "" {
 			record[field] = text
 		}
@@ -157,11 +154,8 @@ func (a *amazonEC2) get(ctx context.Context, server Server) (Server, error) {
 		return Server{}, err
 	}
 	answer, err := at(region).DescribeInstancesWithContext(ctx, &ec2.DescribeInstancesInput{InstanceIds: []*string{&id}})
-	if isAmazonGone(err) {
-		return Server{}, nil
-	}
 	if err != nil {
-		return Server{}, err
+		return Server{}, unlessGone(isAmazonGone(err), err)
 	}
 	for _, instance := range instances(answer) {
 		if !isAlive(instance) {
@@ -182,10 +176,7 @@ func (a *amazonEC2) destroy(ctx context.Context, server Server) error {
 		return err
 	}
 	_, err = at(recordText(server.Record, "Region")).TerminateInstancesWithContext(ctx, &ec2.TerminateInstancesInput{InstanceIds: []*string{&server.ID}})
-	if isAmazonGone(err) {
-		return nil
-	}
-	return err
+	return unlessGone(isAmazonGone(err), err)
 }
 
 // isAmazonGone: Amazon EC2 API Reference, "Error codes".

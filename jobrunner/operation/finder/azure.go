@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/go-autorest/autorest/adal"
 	"github.com/Azure/go-autorest/autorest/azure"
 	"github.com/rancher/machine/drivers/azure/azureutil"
+	"k8s.io/utils/ptr"
 )
 
 const azureName = "azure"
@@ -69,24 +70,30 @@ func (a *azureCompute) within(context.Context) string {
 	return "azure:///subscriptions/" + a.subscription + "/"
 }
 
-// collect reads a list page by page. An answer without a list, such as {}, is an error.
-func (a *azureCompute) collect(ctx context.Context, page *compute.VirtualMachineListResultPage, err error) ([]Server, error) {
-	var found []Server
+// collect are the virtual machines of a list that have a tag of ours.
+func (a *azureCompute) collect(ctx context.Context, page *compute.VirtualMachineListResultPage, err error) (found []Server, _ error) {
+	all, err := azureList(ctx, page, func() (*[]compute.VirtualMachine, *string) { return page.Response().Value, page.Response().NextLink }, err)
+	for i := range all {
+		if tagged, ok := a.tagged(&all[i]); ok {
+			found = append(found, tagged)
+		}
+	}
+	return found, err
+}
+
+// azureList reads a list page by page; at is what the present one has, and where the next is. An answer without a list, such as {}, is an error.
+func azureList[T any](ctx context.Context, page interface{ NextWithContext(context.Context) error }, at func() (*[]T, *string), err error) (all []T, _ error) {
 	for range maxPages {
 		if err != nil {
 			return nil, err
 		}
-		answer := page.Response()
-		if answer.Value == nil {
+		items, next := at()
+		if items == nil {
 			return nil, errNoAzureList
 		}
-		for i := range *answer.Value {
-			if tagged, ok := a.tagged(&(*answer.Value)[i]); ok {
-				found = append(found, tagged)
-			}
-		}
-		if answer.NextLink == nil || *answer.NextLink == "" {
-			return found, nil
+		all = append(all, *items...)
+		if next == nil || *next == "" {
+			return all, nil
 		}
 		err = page.NextWithContext(ctx)
 	}
@@ -100,34 +107,22 @@ var errNoAzureList = errors.New("the answer is no list of Azure's")
 func createdTimes(ctx context.Context, client resources.Client) (map[string]time.Time, error) {
 	created := map[string]time.Time{}
 	page, err := client.List(ctx, "resourceType eq 'Microsoft.Compute/virtualMachines'", "createdTime", nil)
-	for range maxPages {
-		if err != nil {
-			return nil, err
+	known, err := azureList(ctx, &page, func() (*[]resources.GenericResourceExpanded, *string) {
+		return page.Response().Value, page.Response().NextLink
+	}, err)
+	for _, resource := range known {
+		if resource.ID != nil && resource.CreatedTime != nil {
+			created[strings.ToLower(*resource.ID)] = resource.CreatedTime.Time
 		}
-		answer := page.Response()
-		if answer.Value == nil {
-			return nil, errNoAzureList
-		}
-		for _, resource := range *answer.Value {
-			if resource.ID != nil && resource.CreatedTime != nil {
-				created[strings.ToLower(*resource.ID)] = resource.CreatedTime.Time
-			}
-		}
-		if answer.NextLink == nil || *answer.NextLink == "" {
-			return created, nil
-		}
-		err = page.NextWithContext(ctx)
 	}
-	return nil, errors.Join(err, errTooMany)
+	return created, err
 }
 
 // tagged reads a virtual machine with a tag of ours.
 func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Server, bool) {
 	pairs := map[string]string{}
 	for key, value := range vm.Tags {
-		if value != nil {
-			pairs[key] = *value
-		}
+		pairs[key] = ptr.Deref(value, "")
 	}
 	tags := pairTags(azureName, pairs)
 	if tags == nil || vm.ID == nil || vm.Name == nil {
@@ -138,18 +133,16 @@ func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Server, bool) {
 		return Server{}, false
 	}
 	record := map[string]any{"MachineName": *vm.Name, "SubscriptionID": a.subscription, "ResourceGroup": at.ResourceGroup}
-	if vm.Zones != nil && len(*vm.Zones) > 0 {
-		record["AvailabilityZone"] = (*vm.Zones)[0]
+	if zones := ptr.Deref(vm.Zones, nil); len(zones) > 0 {
+		record["AvailabilityZone"] = zones[0]
 	}
 	out := Server{ID: *vm.ID, Name: *vm.Name, Record: record, Tags: tags}
 	if vm.VirtualMachineProperties == nil {
 		return out, true
 	}
 	out.keys = machineKeys(vm.OsProfile)
-	if state := vm.ProvisioningState; state != nil {
-		// Azure, "States and billing status of Azure Virtual Machines": a failed one was not made as it was asked for.
-		out.broken = strings.EqualFold(*state, "Deleting") || strings.EqualFold(*state, "Failed")
-	}
+	// Azure, "States and billing status of Azure Virtual Machines": a failed one was not made as it was asked for.
+	out.broken = slices.Contains([]string{"deleting", "failed"}, strings.ToLower(ptr.Deref(vm.ProvisioningState, "")))
 	return out, true
 }
 
@@ -184,11 +177,8 @@ func (a *azureCompute) get(ctx context.Context, server Server) (Server, error) {
 		return Server{}, err
 	}
 	vm, err := api.machines.Get(ctx, group, name, "")
-	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
-		return Server{}, nil
-	}
 	if err != nil {
-		return Server{}, err
+		return Server{}, unlessGone(isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound"), err)
 	}
 	if found, ok := a.tagged(&vm); ok {
 		return found, nil
@@ -203,11 +193,8 @@ func (a *azureCompute) destroy(ctx context.Context, server Server) error {
 		return err
 	}
 	removal, err := api.machines.Delete(ctx, recordText(server.Record, "ResourceGroup"), server.Name)
-	if isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound") {
-		return nil
-	}
 	if err != nil {
-		return err
+		return unlessGone(isAzureGone(err, "ResourceNotFound", "ResourceGroupNotFound"), err)
 	}
 	return removal.WaitForCompletionRef(ctx, api.machines.Client)
 }
@@ -255,7 +242,7 @@ func newAzure(options flags) *azureCompute {
 // connect finds the tenant like the driver when it is not given. A person's login in a browser, which the driver falls back
 // to, is not possible in a Job.
 func (a azureAccess) connect(ctx context.Context) (azureAPI, error) {
-	if a.subscription == "" || a.client == "" || a.secret == "" {
+	if slices.Contains([]string{a.subscription, a.client, a.secret}, "") {
 		return azureAPI{}, errors.New("the subscription, the client's id and its secret must be specified")
 	}
 	tenant := a.tenant

@@ -2,6 +2,7 @@ package finder
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,36 +62,25 @@ var (
 
 // Find implements Finder.
 func (b ByTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
-	uid := clouds.Of(b.driver).Tags.Value(machine.Tags[jobrunner.TagMachineUID])
-	if uid == "" {
-		return nil, errNoTag
-	}
-	patience := lastPatience
-	switch b.driver {
-	case digitalOceanName, hetznerName, linodeName, vultrName:
-		patience = tagPatience
-	}
+	uid, patience := clouds.Of(b.driver).Tags.Value(machine.Tags[jobrunner.TagMachineUID]), cmp.Or(patiences[b.driver], lastPatience)
 	for wait := firstPatience; ; wait *= 2 {
-		listed, err := b.ask(ctx, jobrunner.TagMachineUID, uid)
-		if err != nil {
-			return nil, err
+		found, err := b.ask(ctx, jobrunner.TagMachineUID, uid)
+		found = slices.DeleteFunc(found, func(server Server) bool { return !machine.Owns(b.driver, server) })
+		for i := range found {
+			found[i].Unfinished = found[i].isUseless(machine.PublicKey)
 		}
-		var found []Server
-		for _, server := range listed {
-			if machine.Owns(b.driver, server) {
-				shutOut := server.keys != nil && len(machine.PublicKey) > 0 &&
-					!slices.ContainsFunc(server.keys, func(key string) bool { return sameKey(key, machine.PublicKey) })
-				server.Unfinished = server.broken || shutOut
-				found = append(found, server)
-			}
-		}
-		if len(found) > 0 || !machine.Lost || wait > patience {
-			return found, nil
+		if err != nil || len(found) > 0 || !machine.Lost || wait > patience {
+			return found, err
 		}
 		if err := b.pause(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// isUseless reports whether a server is on its way out, or does not let a key in, as far as both are known.
+func (s Server) isUseless(public []byte) bool {
+	return s.broken || s.keys != nil && len(public) > 0 && !slices.ContainsFunc(s.keys, func(key string) bool { return sameKey(key, public) })
 }
 
 // Namesakes implements Finder.
@@ -107,6 +97,9 @@ func (b ByTag) Namesakes(ctx context.Context, machine Machine) ([]Server, error)
 
 // ask believes no cloud that its filter was applied.
 func (b ByTag) ask(ctx context.Context, tag, value string) ([]Server, error) {
+	if value == "" {
+		return nil, errNoTag
+	}
 	bounded, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
 	listed, err := b.cloud.list(bounded, tag, value)
@@ -140,18 +133,24 @@ func (b ByTag) Remove(ctx context.Context, server Server) error {
 	if server.Tags[jobrunner.TagMachineUID] != "" && server.ID != "" {
 		now, err = b.cloud.get(ctx, server)
 	}
-	switch {
-	case err == nil && now.ID == "":
-		return nil
-	case err == nil && now.Tags[jobrunner.TagMachineUID] != server.Tags[jobrunner.TagMachineUID]:
+	if err == nil && now.ID != "" {
 		err = errNotOurs
-	case err == nil:
-		err = b.cloud.destroy(ctx, now)
+		if now.Tags[jobrunner.TagMachineUID] == server.Tags[jobrunner.TagMachineUID] {
+			err = b.cloud.destroy(ctx, now)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("removing server %s: %w", server.ID, err)
 	}
 	return nil
+}
+
+// unlessGone is the error of a request about something; none where that is gone already.
+func unlessGone(isGone bool, err error) error {
+	if isGone {
+		return nil
+	}
+	return err
 }
 
 // Sweep implements Finder.

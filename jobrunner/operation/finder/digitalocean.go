@@ -37,10 +37,7 @@ func (d *digitalOcean) list(ctx context.Context, tag, value string) ([]Server, e
 		}
 	}
 	plain, err := droplets(ctx, ask)
-	if value != "" && err != nil && isNotFound(err) {
-		plain, err = nil, nil // a tag that was never used does not exist
-	}
-	if err != nil {
+	if err = unlessGone(value != "" && isNotFound(err), err); err != nil { // a tag that was never used does not exist
 		return nil, err
 	}
 	withGPUs, err := droplets(ctx, d.client.Droplets.ListWithGPUs)
@@ -73,7 +70,10 @@ func droplets(ctx context.Context, ask func(context.Context, *godo.ListOptions) 
 		all = append(all, listed...)
 		return nextPage(cursor, response), nil
 	})
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 func nextPage(cursor string, response *godo.Response) page {
@@ -110,12 +110,10 @@ func (d *digitalOcean) get(ctx context.Context, server Server) (Server, error) {
 		return Server{}, nil
 	}
 	droplet, _, err := d.client.Droplets.Get(ctx, id)
-	switch {
-	case err != nil && isNotFound(err):
-		return Server{}, nil
-	case err != nil:
-		return Server{}, err
-	case droplet == nil || droplet.ID != id:
+	if err != nil {
+		return Server{}, unlessGone(isNotFound(err), err)
+	}
+	if droplet == nil || droplet.ID != id {
 		return Server{}, errOtherAnswer
 	}
 	return taggedDroplet(droplet, wordTags(digitalOceanName, droplet.Tags)), nil
@@ -150,25 +148,21 @@ func (d *digitalOcean) sweepTags(ctx context.Context, tags map[string]string) er
 	var left []error
 	for _, name := range clouds.Of(digitalOceanName).Tags.Items(tags) {
 		tag, _, err := d.client.Tags.Get(ctx, name)
-		if err != nil {
-			if !isNotFound(err) {
-				left = append(left, fmt.Errorf("looking at the tag %s: %w", name, err))
-			}
+		if err = unlessGone(isNotFound(err), err); err != nil {
+			left = append(left, fmt.Errorf("looking at the tag %s: %w", name, err))
 			continue
 		}
 		if tag == nil || tag.Name != name || tag.Resources == nil || tag.Resources.Count != 0 {
 			continue
 		}
-		if _, err := d.client.Tags.Delete(ctx, name); err != nil && !isNotFound(err) {
+		if _, err = d.client.Tags.Delete(ctx, name); unlessGone(isNotFound(err), err) != nil {
 			left = append(left, fmt.Errorf("removing the tag %s: %w", name, err))
 		}
 	}
 	return errors.Join(left...)
 }
 
-// sweepKeys deletes the SSH key that the driver put into the account: the one its record names, and those with the server's
-// public key. A key that has only the server's name is ours too when the key is lost and no droplet bears that name: a
-// machine of another cluster may go by the same name.
+// sweepKeys deletes the SSH key that the driver put into the account.
 func (d *digitalOcean) sweepKeys(ctx context.Context, machine Machine) error {
 	if text, _ := machine.Record["SSHKeyFingerprint"].(string); text != "" {
 		return nil // the user's own key
@@ -181,35 +175,39 @@ func (d *digitalOcean) sweepKeys(ctx context.Context, machine Machine) error {
 			return page{}, fmt.Errorf("looking for SSH keys: %w", err)
 		}
 		for _, key := range keys {
-			if err := d.sweepKey(ctx, machine, key, int(recorded)); err != nil {
-				return page{}, err
+			ours, err := d.owns(ctx, machine, key, int(recorded))
+			if err != nil {
+				return page{}, fmt.Errorf("looking for servers by name: %w", err)
+			}
+			if !ours {
+				continue
+			}
+			if _, err := d.client.Keys.DeleteByID(ctx, key.ID); err != nil && !isNotFound(err) {
+				return page{}, fmt.Errorf("removing the SSH key %d: %w", key.ID, err)
 			}
 		}
 		return nextPage(cursor, response), nil
 	})
 }
 
-func (d *digitalOcean) sweepKey(ctx context.Context, machine Machine, key godo.Key, recorded int) error {
-	ours := key.ID == recorded && key.Name == machine.InstanceName || sameKey(key.PublicKey, machine.PublicKey)
-	if !ours && len(machine.PublicKey) == 0 && recorded == 0 && key.Name == machine.InstanceName {
-		namesakes, _, err := d.client.Droplets.ListByName(ctx, machine.InstanceName, nil)
-		borne := len(namesakes) > 0
-		if err == nil && !borne {
-			namesakes, err = droplets(ctx, d.client.Droplets.ListWithGPUs)
-			borne = slices.ContainsFunc(namesakes, func(droplet godo.Droplet) bool { return strings.EqualFold(droplet.Name, machine.InstanceName) })
-		}
-		if err != nil {
-			return fmt.Errorf("looking for servers by name: %w", err)
-		}
-		ours = !borne
+// owns reports whether a key is the machine's: the one its record names, and those with the server's public key. A key that has
+// only the server's name is ours too when the key is lost and no droplet bears that name: a machine of another cluster may go by
+// the same name.
+func (d *digitalOcean) owns(ctx context.Context, machine Machine, key godo.Key, recorded int) (bool, error) {
+	isNamed := key.Name == machine.InstanceName
+	switch {
+	case key.ID == recorded && isNamed, sameKey(key.PublicKey, machine.PublicKey):
+		return true, nil
+	case !isNamed || recorded != 0 || len(machine.PublicKey) > 0:
+		return false, nil
 	}
-	if !ours {
-		return nil
+	namesakes, _, err := d.client.Droplets.ListByName(ctx, machine.InstanceName, nil)
+	if err != nil || len(namesakes) > 0 {
+		return false, err
 	}
-	if _, err := d.client.Keys.DeleteByID(ctx, key.ID); err != nil && !isNotFound(err) {
-		return fmt.Errorf("removing the SSH key %d: %w", key.ID, err)
-	}
-	return nil
+	withGPUs, err := droplets(ctx, d.client.Droplets.ListWithGPUs)
+	isBorne := slices.ContainsFunc(withGPUs, func(droplet godo.Droplet) bool { return strings.EqualFold(droplet.Name, machine.InstanceName) })
+	return !isBorne, err
 }
 
 // isNotFound tells that the API says so, in its JSON: a page on the way to it knows nothing of droplets.

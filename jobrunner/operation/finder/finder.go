@@ -29,6 +29,8 @@ const (
 	tagPatience = 4 * time.Second
 )
 
+var patiences = map[string]time.Duration{digitalOceanName: tagPatience, hetznerName: tagPatience, linodeName: tagPatience, vultrName: tagPatience}
+
 // Server is a server with a tag that names a machine, of whatever cluster.
 type Server struct {
 	// ID is its name at the cloud, Name what people call it.
@@ -130,40 +132,41 @@ func For(driver string, values map[string]any) Finder {
 	return nil
 }
 
-// ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
-func ListerFor(driver string, values map[string]any) *ByTag {
-	token, options := "", flags(values)
-	for _, flag := range ExternalFlags(driver) {
-		token = options.text(flag.Name)
-	}
-	var found cloud
-	switch driver {
-	case digitalOceanName:
+// listers make what a driver's lister asks. An external driver's credential is a token alone.
+var listers = map[string]func(options flags) cloud{
+	digitalOceanName: func(options flags) cloud {
 		source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: options.text("digitalocean-access-token")})
 		transport := &oauth2.Transport{Source: source, Base: http.DefaultTransport}
-		found = &digitalOcean{client: godo.NewClient(&http.Client{Transport: transport, Timeout: requestTimeout})}
-	case amazonName:
-		found = newAmazonEC2(options)
-	case azureName:
-		found = newAzure(options)
-	case googleName:
-		found = newGoogle(options)
-	case vSphereName:
-		found = &vSphere{
+		return &digitalOcean{client: godo.NewClient(&http.Client{Transport: transport, Timeout: requestTimeout})}
+	},
+	amazonName: func(options flags) cloud { return newAmazonEC2(options) },
+	azureName:  func(options flags) cloud { return newAzure(options) },
+	googleName: func(options flags) cloud { return newGoogle(options) },
+	vSphereName: func(options flags) cloud {
+		return &vSphere{
 			host: options.text("vmwarevsphere-vcenter"), port: valueOf[int](options, "vmwarevsphere-vcenter-port"),
 			datacenter: options.text("vmwarevsphere-datacenter"),
 			username:   options.text("vmwarevsphere-username"), password: options.text("vmwarevsphere-password"),
 		}
-	case hetznerName:
-		found = accountCloud{accountAPI: newHetzner(token), driver: driver}
-	case linodeName:
-		found = accountCloud{accountAPI: newLinode(token), driver: driver}
-	case vultrName:
-		found = accountCloud{accountAPI: newVultr(token), driver: driver}
-	default:
+	},
+	hetznerName: func(options flags) cloud {
+		return accountCloud{accountAPI: newHetzner(options.text("hetzner-api-token")), driver: hetznerName}
+	},
+	linodeName: func(options flags) cloud {
+		return accountCloud{accountAPI: newLinode(options.text("linode-token")), driver: linodeName}
+	},
+	vultrName: func(options flags) cloud {
+		return accountCloud{accountAPI: newVultr(options.text("vultr-api-key")), driver: vultrName}
+	},
+}
+
+// ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
+func ListerFor(driver string, values map[string]any) *ByTag {
+	newCloud, known := listers[driver]
+	if !known {
 		return nil
 	}
-	return &ByTag{found, driver, Pause}
+	return &ByTag{newCloud(flags(values)), driver, Pause}
 }
 
 // OwnerFor returns the Owner of a driver, configured with the values of the driver's flags; nil where servers have no tag of

@@ -1,6 +1,7 @@
 package finder
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -80,10 +81,7 @@ func (g *googleCompute) open(ctx context.Context) (*compute.Service, string, err
 	if err != nil {
 		return nil, "", err
 	}
-	project := g.project
-	if project == "" {
-		project = own
-	}
+	project := cmp.Or(g.project, own)
 	if project == "" {
 		return nil, "", errors.New("neither the options nor the credential name a project")
 	}
@@ -187,11 +185,8 @@ func (g *googleCompute) get(ctx context.Context, server Server) (Server, error) 
 		return Server{}, err
 	}
 	instance, err := api.Instances.Get(project, zone, name).Context(ctx).Do()
-	if isGoogleGone(err) {
-		return Server{}, nil
-	}
 	if err != nil {
-		return Server{}, err
+		return Server{}, unlessGone(isGoogleGone(err), err)
 	}
 	if found, ok := taggedInstance(instance, project); ok {
 		return found, nil

@@ -87,10 +87,8 @@ func (h *hetzner) destroy(ctx context.Context, server Server) error {
 	if err != nil {
 		return errNoNumber
 	}
-	if _, _, err := h.client.Server.DeleteWithResult(ctx, &hcloud.Server{ID: number}); err != nil && !hcloud.IsError(err, hcloud.ErrorCodeNotFound) {
-		return err
-	}
-	return nil
+	_, _, err = h.client.Server.DeleteWithResult(ctx, &hcloud.Server{ID: number})
+	return unlessGone(hcloud.IsError(err, hcloud.ErrorCodeNotFound), err)
 }
 
 // sweep deletes the SSH key that the driver registered under the machine's name, if it is the machine's.

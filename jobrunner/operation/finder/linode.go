@@ -89,12 +89,10 @@ func (l *linode) server(ctx context.Context, id string) (Server, error) {
 		return Server{}, errNoNumber
 	}
 	instance, err := l.client.GetInstance(ctx, number)
-	switch {
-	case linodego.IsNotFound(err):
-		return Server{}, nil
-	case err != nil:
-		return Server{}, err
-	case instance.ID != number:
+	if err != nil {
+		return Server{}, unlessGone(linodego.IsNotFound(err), err)
+	}
+	if instance.ID != number {
 		return Server{}, errNoJSON
 	}
 	return linodeTagged(instance), nil
@@ -109,8 +107,6 @@ func (l *linode) destroy(ctx context.Context, server Server) error {
 	if err != nil {
 		return errNoNumber
 	}
-	if err := l.client.DeleteInstance(ctx, number); err != nil && !linodego.IsNotFound(err) {
-		return err
-	}
-	return nil
+	err = l.client.DeleteInstance(ctx, number)
+	return unlessGone(linodego.IsNotFound(err), err)
 }

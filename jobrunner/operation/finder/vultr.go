@@ -71,8 +71,12 @@ func (v *vultr) told(err error) error {
 	return err
 }
 
-func (v *vultr) isGone(err error) bool {
-	return err != nil && v.answers.status.Load() == http.StatusNotFound
+// unlessGone is told, and no error where the API says that there is no such thing.
+func (v *vultr) unlessGone(err error) error {
+	if err == nil || v.answers.status.Load() == http.StatusNotFound {
+		return nil
+	}
+	return v.told(err)
 }
 
 // vultrTagged: the driver reads the address from the instance that the API answered, and crashes without one.
@@ -92,12 +96,10 @@ func vultrTagged(instance *govultr.Instance) Server {
 // server implements accountAPI. The SDK puts the id into the address as it is.
 func (v *vultr) server(ctx context.Context, id string) (Server, error) {
 	instance, _, err := v.client.Instance.Get(ctx, url.PathEscape(id))
-	switch {
-	case v.isGone(err):
-		return Server{}, nil
-	case err != nil:
-		return Server{}, v.told(err)
-	case instance == nil || instance.ID != id:
+	if err != nil {
+		return Server{}, v.unlessGone(err)
+	}
+	if instance == nil || instance.ID != id {
 		return Server{}, errNoJSON
 	}
 	return vultrTagged(instance), nil
@@ -105,10 +107,7 @@ func (v *vultr) server(ctx context.Context, id string) (Server, error) {
 
 // destroy implements accountAPI.
 func (v *vultr) destroy(ctx context.Context, server Server) error {
-	if err := v.client.Instance.Delete(ctx, url.PathEscape(server.ID)); err != nil && !v.isGone(err) {
-		return v.told(err)
-	}
-	return nil
+	return v.unlessGone(v.client.Instance.Delete(ctx, url.PathEscape(server.ID)))
 }
 
 // sweep deletes the SSH key that the driver registered and leaves behind: the one with the machine's public key. Without that
@@ -131,8 +130,8 @@ func (v *vultr) sweep(ctx context.Context, machine Machine) error {
 		return fmt.Errorf("looking for SSH keys: %w", err)
 	}
 	for _, id := range leaked {
-		if err := v.client.SSHKey.Delete(ctx, url.PathEscape(id)); err != nil && !v.isGone(err) {
-			return fmt.Errorf("removing the SSH key %s: %w", id, v.told(err))
+		if err := v.unlessGone(v.client.SSHKey.Delete(ctx, url.PathEscape(id))); err != nil {
+			return fmt.Errorf("removing the SSH key %s: %w", id, err)
 		}
 	}
 	return nil
