@@ -56,6 +56,12 @@ func (e evidence) ask(lost bool) action {
 	return find
 }
 
+// askWhere asks the finder of a server that may exist. If it is certain without the finder that there is none, the finder is asked
+// for long only where lists lag behind.
+func (e evidence) askWhere(isCertain bool) action {
+	return e.ask(mayHaveServer(e.phase) && (!isCertain || e.lags && wasCutOff(e.phase)))
+}
+
 // beforeCreate:
 //
 //	record names a server ──exists──▶ take           ──gone──▶ forget, and the finder has to agree
@@ -108,15 +114,11 @@ func (e evidence) takeRecorded() action {
 	return take
 }
 
-// takeByTag is about a server of which only the tag is known. After a driver was told that its server is gone, the finder is
-// asked for long only where lists lag behind.
+// takeByTag is about a server of which only the tag is known.
 func (e evidence) takeByTag() action {
 	switch e.finder {
 	case finderUnasked:
-		if e.driver == saysGone {
-			return e.ask(e.lags && wasCutOff(e.phase))
-		}
-		return e.ask(mayHaveServer(e.phase))
+		return e.askWhere(e.driver == saysGone)
 	case foundOne:
 		return takeFound
 	case foundUseless:
@@ -168,22 +170,11 @@ func (e evidence) afterFailure() action {
 	case e.refusedBeforeMaking():
 		return confirmGone
 	}
-	switch e.finder {
-	case finderUnasked:
-		return find
-	case foundNoneYet:
-		return findAgain
-	case foundNone:
-		return confirmGone
-	case foundOne:
-		return takeFound
-	case foundUseless:
-		return removeFound
-	case noFinder:
-		return mayExist // another attempt could ask nobody either
-	case findFailed, findUncertain:
-	}
-	return keep
+	return map[finderSays]action{
+		finderUnasked: find, foundNoneYet: findAgain, foundNone: confirmGone, foundOne: takeFound, foundUseless: removeFound,
+		noFinder:   mayExist, // another attempt could ask nobody either
+		findFailed: keep, findUncertain: keep,
+	}[e.finder]
 }
 
 // refusedBeforeMaking reports whether a refusal counts where nobody can be asked. With a record that changed it may be that of a step after the
@@ -241,10 +232,7 @@ func (e evidence) beforeGone() action {
 	case e.tag == tagAnothers, e.record < mayName && !e.goesByName():
 		return e.whatRemains()
 	}
-	if act, decided := e.namesakeFirst(); decided {
-		return act
-	}
-	return removeByDriver
+	return e.namesakeFirst()
 }
 
 // afterRemoval asks a driver once more that removed nothing, or of which nobody knows what it went by.
@@ -255,64 +243,52 @@ func (e evidence) afterRemoval() action {
 	return e.whatRemains()
 }
 
-// namesakeFirst asks whether the server of the machine's name is another's, where a tag tells.
-func (e evidence) namesakeFirst() (a action, decided bool) {
+// namesakeFirst asks whether the server of the machine's name is another's, where a tag tells, before the driver removes it.
+func (e evidence) namesakeFirst() action {
 	if e.naming != byName || mayHaveServer(e.phase) && !e.tagged {
-		return 0, false
+		return removeByDriver
 	}
 	switch e.finder {
 	case finderUnasked:
-		return e.ask(wasCutOff(e.phase)), true
+		return e.ask(wasCutOff(e.phase))
 	case findFailed, findUncertain:
-		return e.unlessGone(), true
-	case noFinder, foundOne, foundUseless:
-		return 0, false
+		return e.unlessGone()
 	case foundNoneYet, foundNone:
+		if !mayHaveServer(e.phase) {
+			return nothingLeft
+		}
+		// Of a server that is gone, what belonged to it may be there.
+		return map[driverSays]action{driverUnasked: askDriver, saysExists: spareNamesake, saysNothing: giveUp, saysGone: removeByDriver}[e.driver]
+	case noFinder, foundOne, foundUseless:
 	}
-	switch {
-	case !mayHaveServer(e.phase):
-		return nothingLeft, true
-	case e.driver == driverUnasked:
-		return askDriver, true
-	case e.driver == saysExists:
-		return spareNamesake, true
-	case e.driver == saysNothing:
-		return giveUp, true
-	}
-	return 0, false // what belonged to it may be there
+	return removeByDriver
 }
 
 // whatRemains is about what the driver did not remove.
 func (e evidence) whatRemains() action {
 	certain, failed := e.isCertain(), e.removalWasFailure()
 	switch e.finder {
-	case noFinder:
-		switch {
-		case failed:
-			return giveUp
-		case certain, !mayHaveServer(e.phase):
-			return nothingLeft
-		}
-		return mayExist
 	case finderUnasked:
-		return e.ask(mayHaveServer(e.phase) && (!certain || e.lags && wasCutOff(e.phase)))
+		return e.askWhere(certain)
 	case foundOne, foundUseless:
 		return removeFound
-	case findFailed, findUncertain:
-		if failed {
-			return giveUp
-		}
-		return e.unlessGone()
 	case foundNoneYet, foundNone:
+		// A server without our tags, such as one taken over from Rancher, is known to the driver alone.
+		if failed && e.record == namesID {
+			return map[driverSays]action{driverUnasked: askDriver, saysGone: nothingLeft, saysExists: giveUp, saysNothing: giveUp}[e.driver]
+		}
+		return nothingLeft
+	case noFinder, findFailed, findUncertain:
 	}
 	switch {
-	case !failed, e.record != namesID, e.driver == saysGone:
+	case failed:
+		return giveUp
+	case e.finder != noFinder:
+		return e.unlessGone()
+	case certain, !mayHaveServer(e.phase):
 		return nothingLeft
-	case e.driver == driverUnasked:
-		// A server without our tags, such as one taken over from Rancher, is known to the driver alone.
-		return askDriver
 	}
-	return giveUp
+	return mayExist
 }
 
 // isCertain reports whether it is known without the finder that the driver has left nothing.

@@ -60,17 +60,14 @@ func (s *session) inquire(ctx context.Context, why purpose, cause error) (action
 func (s *session) evidence(why purpose, cause error) evidence {
 	// The record says whether the server was made with this machine's tags.
 	uid := s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
-	record, err := json.Marshal(s.record)
+	record, _ := json.Marshal(s.record) // one that cannot be encoded has no tag
 	e := evidence{
-		purpose: why, phase: s.journal.Phase, inSteps: s.profile.InSteps, tagged: err == nil && uid != "" && bytes.Contains(record, []byte(uid)),
-		lags: s.profile.Finder.Kind == clouds.ByTag, naming: s.naming(), record: s.names(s.record, why),
+		purpose: why, phase: s.journal.Phase, inSteps: s.profile.InSteps, tagged: uid != "" && bytes.Contains(record, []byte(uid)),
+		lags: s.profile.Finder.Kind == clouds.ByTag, naming: s.naming(), record: s.names(s.record, why), finder: s.unasked(),
 	}
 	e.inherited = s.target().Inherited
 	// Of a server that was asked for later the user knows nothing.
 	e.looked = why == forCreate && s.request.Looked > 0 && s.journal.Attempt <= s.request.Looked
-	if s.finder != nil {
-		e.finder = finderUnasked
-	}
 	switch {
 	case cause == nil:
 	case s.profile.ByName && s.profile.NameTaken(cause.Error()):
@@ -79,6 +76,14 @@ func (s *session) evidence(why purpose, cause error) evidence {
 		e.refusal = refusedAll
 	}
 	return e
+}
+
+// unasked is what is known of a finder before it is asked.
+func (s *session) unasked() finderSays {
+	if s.finder == nil {
+		return noFinder
+	}
+	return finderUnasked
 }
 
 func classOf(err error) string {
@@ -105,23 +110,18 @@ func (s *session) naming() naming {
 // willing: a record is worth a try, once a server may exist.
 func (s *session) names(record clouds.Record, why purpose) recordNames {
 	named := isRecorded(s.journal.Phase) || why == forRemove && s.journal.Phase == state.PhaseRemoving
-	if record == nil || s.profile.NoServer {
-		return noRecord
-	}
-	if s.profile.ID != "" {
-		if s.profile.ServerID(record) != "" {
-			return namesID
-		}
-		return namesNothing
-	}
-	if s.profile.ByName {
-		if named || why == forRemove {
-			return namesServer
-		}
-		return namesNothing
-	}
 	switch template := s.request.ProviderIDTemplate; {
-	case template != "" && clouds.Fill(template, machinedir.Renew(record, s.fresh, s.credentials())) != "":
+	case record == nil || s.profile.NoServer:
+		return noRecord
+	case s.profile.ServerID(record) != "":
+		return namesID
+	case s.profile.ID != "":
+		return namesNothing
+	case s.profile.ByName && (named || why == forRemove):
+		return namesServer
+	case s.profile.ByName:
+		return namesNothing
+	case clouds.Fill(template, machinedir.Renew(record, s.fresh, s.credentials())) != "": // an empty template never is
 		return namesID
 	case record.Text("IPAddress") != s.fresh.Text("IPAddress"), named && s.journal.Phase != state.PhaseRecorded:
 		return namesServer
@@ -245,17 +245,18 @@ func (s *session) look(ctx context.Context, byItsName bool) (driverSays, error) 
 	defer cancel()
 	current, err := s.driver.State(ctx)
 	switch {
-	case err == nil && (current == serverstate.NotFound || byItsName && current == serverstate.None):
+	case s.isGone(err), err == nil && (current == serverstate.NotFound || byItsName && current == serverstate.None):
 		return saysGone, nil
-	case err == nil && current == serverstate.None && s.naming() == byRecord:
+	case err != nil:
+		return saysNothing, s.driverFailure(rkev1.LookupFailedReason, err)
+	case current == serverstate.None && s.naming() == byRecord:
 		return saysNothing, failf(rkev1.LookupFailedReason, rkev1.ClassUnknown, "the driver has no state of the server")
-	case err == nil:
-		return saysExists, nil
-	case isDriverError(err) && s.profile.IsGone(err.Error()):
-		return saysGone, nil
 	}
-	return saysNothing, s.driverFailure(rkev1.LookupFailedReason, err)
+	return saysExists, nil
 }
+
+// isGone reports whether a driver's error means that what it was asked about is not there.
+func (s *session) isGone(err error) bool { return isDriverError(err) && s.profile.IsGone(err.Error()) }
 
 func isDriverError(err error) bool {
 	var own *plugin.Error
@@ -371,9 +372,7 @@ func (q *inquiry) forgetGone(ctx context.Context) error {
 	if err := q.startDriver(ctx, false); err != nil {
 		return err
 	}
-	q.known.finder = finderUnasked
-	if q.finder == nil {
-		q.known.finder = noFinder
+	if q.known.finder = q.unasked(); q.finder == nil {
 		q.advance(state.PhaseGone)
 	}
 	q.follow()
