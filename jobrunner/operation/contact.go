@@ -85,22 +85,25 @@ func (s *session) contactServer(ctx context.Context) {
 		return // nothing was learned that is worth a write
 	}
 	s.result.ContactUntil = time.Time{}
-	// It is added to the state unless that is another operation's by now. A host key that somebody recorded meanwhile stays.
-	reading, stop := context.WithTimeout(context.WithoutCancel(ctx), statesecret.SaveTimeout)
-	defer stop()
-	err = s.state.Load(reading)
-	if err == nil && !bytes.Equal(saved, s.state.Data[state.ResultKey]) {
-		err = errors.New("the state is not this attempt's any more")
-	}
-	if err == nil {
-		if known := s.state.Data[state.SSHKnownHostsKey]; len(known) > 0 {
-			s.knownHosts = known
-		}
-		err = s.saveAll(ctx)
-	}
-	if err != nil {
+	if err := s.addContact(ctx, saved); err != nil {
 		s.log.printf("keeping what was learned of the server: %v", err)
 	}
+}
+
+// addContact adds what a contact told to the state, unless that is another operation's by now. A host key that somebody recorded meanwhile stays.
+func (s *session) addContact(ctx context.Context, saved []byte) error {
+	reading, stop := context.WithTimeout(context.WithoutCancel(ctx), statesecret.SaveTimeout)
+	defer stop()
+	if err := s.state.Load(reading); err != nil {
+		return err
+	}
+	if !bytes.Equal(saved, s.state.Data[state.ResultKey]) {
+		return errors.New("the state is not this attempt's any more")
+	}
+	if known := s.state.Data[state.SSHKnownHostsKey]; len(known) > 0 {
+		s.knownHosts = known
+	}
+	return s.saveAll(ctx)
 }
 
 // connect logs in, waiting until the server lets us. The host key is believed only once the login succeeded: before
@@ -116,12 +119,8 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 			return nil, cause
 		}
-		if errors.Is(err, sshkeys.ErrHostKeyChanged) || errors.Is(err, sshkeys.ErrNoKey) {
-			return nil, err
-		}
-		if sshkeys.IsRefused(err) && (s.profile.NoServer || errors.Is(err, sshkeys.ErrJumpHost)) {
-			// The host was there before: nothing on it has yet to bring the key.
-			return nil, fail(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, s.refusal(err, sshkeys.Fingerprint(s.publicKey)))
+		if final := s.finalRefusal(err); final != nil {
+			return nil, final
 		}
 		if time.Now().Add(wait).After(deadline) {
 			return nil, fmt.Errorf("the server did not let us log in within %s: %w", limit, err)
@@ -130,6 +129,18 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 			return nil, err
 		}
 	}
+}
+
+// finalRefusal is why a login fails that will not succeed later either; nil while it may.
+func (s *session) finalRefusal(err error) error {
+	switch {
+	case errors.Is(err, sshkeys.ErrHostKeyChanged), errors.Is(err, sshkeys.ErrNoKey):
+		return err
+	case sshkeys.IsRefused(err) && (s.profile.NoServer || errors.Is(err, sshkeys.ErrJumpHost)):
+		// The host was there before: nothing on it has yet to bring the key.
+		return fail(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, s.refusal(err, sshkeys.Fingerprint(s.publicKey)))
+	}
+	return nil
 }
 
 func (s *session) logLogin() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -40,24 +41,14 @@ func (s *session) create(ctx context.Context) error {
 
 // ensureServer takes the server of an earlier attempt, or makes one.
 func (s *session) ensureServer(ctx context.Context) error {
-	unknown := s.journal.Phase == "" || s.journal.Phase == state.PhaseLost
+	before := s.journal.Phase
 	if !s.profile.NoServer {
 		if act, err := s.inquire(ctx, forCreate, nil); err != nil || act != makeNew {
 			return err
 		}
 	}
-	// Of which nothing is known, no server is made while the cloud has one that was made for a machine of this namespace and name: a restore
-	// may have brought the machine back with another UID, and without its state.
-	if unknown && s.request.Looked == 0 && s.finder != nil {
-		namesakes, err := s.finder.Namesakes(ctx, s.target())
-		if err != nil {
-			return s.driverFailure(rkev1.LookupFailedReason, err)
-		}
-		if len(namesakes) > 0 {
-			s.advance(state.PhaseLost)
-			return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the cloud has %s: it may be this machine's of before a restore, whose state is lost. "+
-				"Look at the cloud, remove the server there if it is this machine's, %s", s.called(namesakes[0]), thenRetry)
-		}
+	if err := s.checkNamesakes(ctx, before); err != nil {
+		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -66,6 +57,24 @@ func (s *session) ensureServer(ctx context.Context) error {
 		return failf(rkev1.ServerGoneReason, rkev1.ClassInvalid, "the machine's provider ID %s names a server that is gone, and it cannot be changed: delete the CAPI Machine to get another server", s.request.ProviderID)
 	}
 	return s.makeServer(ctx)
+}
+
+// checkNamesakes has no server made for a machine of which nothing is known while the cloud has one that was made for a machine of its
+// namespace and name: a restore may have brought the machine back with another UID, and without its state.
+func (s *session) checkNamesakes(ctx context.Context, before state.Phase) error {
+	if before != "" && before != state.PhaseLost || s.request.Looked != 0 || s.finder == nil {
+		return nil
+	}
+	namesakes, err := s.finder.Namesakes(ctx, s.target())
+	if err != nil {
+		return s.driverFailure(rkev1.LookupFailedReason, err)
+	}
+	if len(namesakes) == 0 {
+		return nil
+	}
+	s.advance(state.PhaseLost)
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the cloud has %s: it may be this machine's of before a restore, whose state is lost. "+
+		"Look at the cloud, remove the server there if it is this machine's, %s", s.called(namesakes[0]), thenRetry)
 }
 
 // makeServer asks the driver for a new server.
@@ -83,7 +92,7 @@ func (s *session) makeServer(ctx context.Context) error {
 	}
 	s.log.printf("asking the driver to make the server (Create)")
 	err := s.watchCreate(ctx)
-	if cancelled(err) || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return errCancelled
 	}
 	if err != nil {
@@ -107,6 +116,9 @@ func (s *session) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := s.addNames(); err != nil {
+		return err
+	}
+	if err := s.checkKey(); err != nil {
 		return err
 	}
 	if err := s.addKey(); err != nil {
@@ -136,26 +148,32 @@ func (s *session) addNames() error {
 	return nil
 }
 
+// checkKey refuses a machine of a driver that takes a server over without a key to log in with.
+func (s *session) checkKey() error {
+	needed := s.profile.NeedsKey
+	if needed == "" {
+		return nil
+	}
+	if s.values[needed] == "" {
+		return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
+	}
+	if _, err := sshkeys.PublicOf(s.request.Files[needed], needed); err != nil {
+		return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "the option %s: %w", needed, err)
+	}
+	return nil
+}
+
 // addKey brings an ed25519 key where the driver uses one that it finds or is given. It is in the state before the cloud knows
 // it, so that whatever crashes, the server can be logged in to and the key can be found at the cloud again.
 func (s *session) addKey() error {
-	if needed := s.profile.NeedsKey; needed != "" {
-		if s.values[needed] == "" {
-			return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
-		}
-		if _, err := sshkeys.PublicOf(s.request.Files[needed], needed); err != nil {
-			return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "the option %s: %w", needed, err)
-		}
-	}
 	flag := s.profile.KeyFile
 	current, known := s.values[flag]
 	if !s.profile.KeyInPlace && (flag == "" || !known || current != "") {
 		return nil
 	}
-	for _, other := range s.profile.KeyUnless {
-		if value, given := s.values[other]; given && value != "" {
-			return nil
-		}
+	isUser := func(other string) bool { value, given := s.values[other]; return given && value != "" }
+	if slices.ContainsFunc(s.profile.KeyUnless, isUser) {
+		return nil
 	}
 	name := filepath.Join(s.filesDir(), flag, "id_rsa")
 	if s.profile.KeyInPlace {

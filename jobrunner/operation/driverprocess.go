@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/driver/mcnflags"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
@@ -28,26 +30,25 @@ const (
 // restore brings back what earlier attempts left: the machine directory, the record, the journal, the keys.
 func (s *session) restore() error {
 	dir, err := s.dir.Restore(s.state.Data[state.ExtractedConfigKey])
-	if err != nil {
-		return fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, err)
+	if err == nil {
+		s.dir = dir
+		s.record, err = dir.Record()
 	}
-	s.dir = dir
-	if s.record, err = dir.Record(); err != nil {
-		return fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, err)
+	if err == nil {
+		s.journal, err = state.ReadJournal(s.state.Data)
 	}
-	s.journal, err = state.ReadJournal(s.state.Data)
 	if err != nil && !errors.Is(err, state.ErrNoDocument) {
 		return fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, err)
 	}
-	if s.record != nil && s.journal.Phase == "" {
+	switch isComplete := s.record.Text(cmp.Or(s.profile.ID, "IPAddress")) != ""; {
+	case s.journal.Phase != "":
+	case isComplete:
 		// A machine taken over from Rancher has a record and no journal. If that is complete, its server is a node that lives: the
 		// bootstrap data must not run there again.
+		s.advance(state.PhaseBootstrapped)
+	case s.record != nil:
 		s.advance(state.PhaseCreated)
-		if s.profile.ServerID(s.record) != "" || s.profile.ID == "" && s.record.Text("IPAddress") != "" {
-			s.advance(state.PhaseBootstrapped)
-		}
-	}
-	if s.journal.Phase == "" && s.request.MayExist {
+	case s.request.MayExist:
 		s.advance(state.PhaseLost)
 	}
 	s.privateKey = s.state.Data[state.SSHPrivateKeyKey]
@@ -71,10 +72,7 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 	if err != nil {
 		return s.driverFailure(rkev1.DriverUnavailableReason, err)
 	}
-	base, err := json.Marshal(map[string]string{"MachineName": s.dir.Name, "StorePath": s.dir.Store})
-	if err != nil {
-		return fmt.Errorf("encoding the machine's name: %w", err)
-	}
+	base, _ := json.Marshal(map[string]string{"MachineName": s.dir.Name, "StorePath": s.dir.Store}) // texts can be encoded
 	ctx, cancel := context.WithTimeout(ctx, quickCall)
 	defer cancel()
 	if err := s.driver.Load(ctx, base); err != nil {
@@ -88,12 +86,8 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 		return fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	s.learnWay()
-	files, err := flagvalues.WriteFiles(s.filesDir(), s.request.Files)
-	if err != nil {
+	if s.values, err = s.valuesOf(s.flags, tolerant); err != nil {
 		return err
-	}
-	if s.values, err = flagvalues.Of(s.flags, s.request, files, tolerant); err != nil {
-		return fail(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	if err := s.withholdUserData(); err != nil {
 		return err
@@ -101,6 +95,19 @@ func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 	s.finder = finder.For(s.request.Driver.Name, s.placed())
 	s.owner = finder.OwnerFor(s.request.Driver.Name, s.placed())
 	return s.applyValues(ctx)
+}
+
+// valuesOf are the values of flags, whose files are written.
+func (s *session) valuesOf(flags []crdgen.Flag, tolerant bool) (map[string]any, error) {
+	files, err := flagvalues.WriteFiles(s.filesDir(), s.request.Files)
+	if err != nil {
+		return nil, err
+	}
+	values, err := flagvalues.Of(flags, s.request, files, tolerant)
+	if err != nil {
+		return nil, fail(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, err)
+	}
+	return values, nil
 }
 
 // placed are the values with the place where an earlier attempt may have made the server: options that say another one now

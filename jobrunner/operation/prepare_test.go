@@ -192,7 +192,10 @@ func TestAddKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := configured(t, c.driver, c.options)
 			s.request.Files = map[string][]byte{"generic-ssh-key": mine.Private}
-			err := s.addKey()
+			err := s.checkKey()
+			if err == nil {
+				err = s.addKey()
+			}
 			if c.err != "" {
 				f, ok := errors.AsType[*failure](err)
 				require.True(t, ok)

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/driver/mcnflags"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/plugin"
-	"github.com/drover-project/drover/jobrunner/operation/statesecret"
 	"github.com/drover-project/drover/state"
 )
 
@@ -60,13 +59,7 @@ func (s *session) runProbe(ctx context.Context) int {
 		err = s.leaveFailure(s.options.FlagsDir, err)
 	case jobrunner.StageReport:
 		// What the driver said of itself is checked, and becomes the result.
-		core, err := s.options.Core()
-		if err != nil {
-			s.log.printf("connecting to Kubernetes: %v", err)
-			return ExitFailed
-		}
-		s.state = &statesecret.Secret{Client: core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
-		if err := s.state.Load(ctx); err != nil {
+		if err := s.loadState(ctx); err != nil {
 			s.log.printf("%v", err)
 			return ExitFailed
 		}

@@ -171,22 +171,19 @@ func (q *inquiry) removeByDriver(ctx context.Context) error {
 	defer cancel()
 	q.log.printf("asking the driver to remove the server (Remove)")
 	err := q.driver.Do(ctx, plugin.Remove)
-	e.driver, q.err, q.said = driverUnasked, nil, err
-	if e.finder != noFinder {
-		e.finder = finderUnasked
-	}
-	switch {
-	case err == nil:
+	e.driver, e.finder, q.err, q.said = driverUnasked, q.unasked(), nil, err
+	if err == nil {
 		e.removal = removed
-	case isDriverError(err) && q.profile.IsGone(err.Error()):
-		// "Not found" may be about something else than the server.
-		e.removal = removedNothing
-	default:
-		e.removal, q.err = removalFailed, q.driverFailure(rkev1.RemoveFailedReason, err)
-		q.log.printf("the driver failed to remove the server: %v", err)
-		if cancelled(q.err) {
-			return q.err
-		}
+		return nil
+	}
+	if q.isGone(err) {
+		e.removal = removedNothing // it may be about something else than the server
+		return nil
+	}
+	e.removal, q.err = removalFailed, q.driverFailure(rkev1.RemoveFailedReason, err)
+	q.log.printf("the driver failed to remove the server: %v", err)
+	if cancelled(q.err) {
+		return q.err
 	}
 	return nil
 }

@@ -125,14 +125,8 @@ func protect(redactor *redact.Redactor, request jobrunner.Request, bootstrapData
 // run does a create or a remove and writes down how it went.
 func (s *session) run(ctx context.Context) int {
 	defer s.stopDriver()
-	core, err := s.options.Core()
+	err := s.loadState(ctx)
 	if err != nil {
-		s.log.printf("connecting to Kubernetes: %v", err)
-		return ExitFailed
-	}
-	s.core = core
-	s.state = &statesecret.Secret{Client: core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
-	if err := s.state.Load(ctx); err != nil {
 		s.log.printf("%v", err)
 		return ExitFailed
 	}
@@ -143,9 +137,7 @@ func (s *session) run(ctx context.Context) int {
 		err = s.remove(ctx)
 	case state.Scan:
 		err = s.scan(ctx)
-	case state.Probe:
-		fallthrough // it has no state and does not come here
-	default:
+	default: // a probe has no state and does not come here
 		err = failf(rkev1.RequestInvalidReason, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
 	}
 	s.stopDriver() // its last words belong into the log that is kept
@@ -155,6 +147,15 @@ func (s *session) run(ctx context.Context) int {
 		s.contactServer(ctx)
 	}
 	return code
+}
+
+// loadState reads the state Secret of the machine, or the result Secret of a probe.
+func (s *session) loadState(ctx context.Context) (err error) {
+	if s.core, err = s.options.Core(); err != nil {
+		return fmt.Errorf("connecting to Kubernetes: %w", err)
+	}
+	s.state = &statesecret.Secret{Client: s.core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
+	return s.state.Load(ctx)
 }
 
 // conclude makes the result from an operation's error.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	serverstate "github.com/rancher/machine/libmachine/state"
@@ -34,9 +35,10 @@ func (s *session) awaitRunning(ctx context.Context) error {
 		return nil // the driver asks the host at the address and port that it knows, and from here
 	}
 	w := &runningWait{session: s, limit: runningTimeout}
+	look := w.notRunning
 	if s.profile.NoServer {
 		// The host was there before: it need not start, only answer.
-		w.limit = s.sshTimeout(bootstrapTimeout)
+		w.limit, look = s.sshTimeout(bootstrapTimeout), w.unheard
 	}
 	deadline := time.Now().Add(w.limit)
 	for wait := pollInterval; ; wait = min(2*wait, maxPause) {
@@ -47,7 +49,8 @@ func (s *session) awaitRunning(ctx context.Context) error {
 		if err != nil {
 			err = w.failed(ctx, err)
 		} else {
-			err = w.notRunning(ctx, current, time.Now().After(deadline))
+			w.failures = 0
+			err = look(ctx, current, time.Now().After(deadline))
 		}
 		if err != nil {
 			return err
@@ -75,7 +78,7 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 	switch {
 	case cancelled(err):
 		return err
-	case isDriverError(err) && s.profile.IsGone(err.Error()) && !s.profile.NoServer:
+	case s.isGone(err) && !s.profile.NoServer:
 		s.sweep(ctx)
 		s.advance(state.PhaseGone)
 		return failf(rkev1.ServerGoneReason, rkev1.ClassTransient, "the server went away while it was waited for")
@@ -85,31 +88,17 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 	return nil
 }
 
-// notRunning starts a stopped server once; nil means to ask again. A driver that makes no server cannot know whether its host runs: generic
-// says Stopped of one that takes no connection at its SSH port.
+// notRunning starts a stopped server once; nil means to ask again.
 func (w *runningWait) notRunning(ctx context.Context, current serverstate.State, late bool) error {
 	s := w.session
-	w.failures = 0
-	unheard := ""
-	if s.profile.NoServer {
-		login, err := s.driver.Login(ctx)
-		if err != nil && !isDriverError(err) {
-			return s.driverFailure(rkev1.DriverUnresponsiveReason, err)
-		}
-		unheard = fmt.Sprintf("the host does not answer at %s port %d", login.Host, login.Port)
-	}
 	switch {
-	case late && unheard != "":
-		return failf(rkev1.SSHUnreachableReason, rkev1.ClassTransient, "%s: it took no connection within %s. See whether it runs, whether address and port are "+
-			"right, and whether a firewall lets the management cluster's pods in", unheard, w.limit)
 	case late:
 		return failf(rkev1.ServerNotRunningReason, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", w.limit, cmp.Or(current.String(), "in no state that it knows"))
 	case current != w.last && current != serverstate.None:
-		s.log.printf("waiting for the server to run: %s", cmp.Or(unheard, "it is "+current.String()))
+		s.log.printf("waiting for the server to run: it is %s", current)
 	}
 	w.last = current
-	stopped := current == serverstate.Stopped || current == serverstate.Paused || current == serverstate.Saved
-	if !stopped || w.started || s.profile.NoServer {
+	if w.started || !slices.Contains([]serverstate.State{serverstate.Stopped, serverstate.Paused, serverstate.Saved}, current) {
 		return nil
 	}
 	w.started = true
@@ -117,6 +106,26 @@ func (w *runningWait) notRunning(ctx context.Context, current serverstate.State,
 	if err := s.driver.Do(ctx, plugin.StartServer); err != nil {
 		s.log.printf("starting the server: %v", err)
 	}
+	return nil
+}
+
+// unheard is notRunning of a driver that makes no server and cannot know whether its host runs: generic says Stopped of one that takes no
+// connection at its SSH port.
+func (w *runningWait) unheard(ctx context.Context, current serverstate.State, late bool) error {
+	s := w.session
+	login, err := s.driver.Login(ctx)
+	if err != nil && !isDriverError(err) {
+		return s.driverFailure(rkev1.DriverUnresponsiveReason, err)
+	}
+	says := fmt.Sprintf("the host does not answer at %s port %d", login.Host, login.Port)
+	switch {
+	case late:
+		return failf(rkev1.SSHUnreachableReason, rkev1.ClassTransient, "%s: it took no connection within %s. See whether it runs, whether address and port are "+
+			"right, and whether a firewall lets the management cluster's pods in", says, w.limit)
+	case current != w.last && current != serverstate.None:
+		s.log.printf("waiting for the server to run: %s", says)
+	}
+	w.last = current
 	return nil
 }
 
@@ -131,19 +140,10 @@ func (s *session) describe(ctx context.Context) error {
 			return err
 		}
 	}
-	if login.Host == "" && !s.profile.NoServer && !s.reached(state.PhaseCreated) {
-		s.log.printf("removing the server: the driver never finished it and knows no address of it")
-		if err := s.driver.Do(ctx, plugin.Remove); err != nil {
-			return s.driverFailure(rkev1.RemoveFailedReason, err)
-		}
-		s.sweep(ctx)
-		if there, _ := s.look(ctx, s.naming() == byName); there == saysGone {
-			s.record = nil
-			s.advance(state.PhaseGone)
-		}
-		return failf(rkev1.ServerIncompleteReason, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
-	}
 	if !s.reached(state.PhaseCreated) {
+		if login.Host == "" && !s.profile.NoServer {
+			return s.removeUnfinished(ctx)
+		}
 		s.advance(state.PhaseCreated)
 	}
 	server := s.profile.Server(clouds.Facts{
@@ -154,6 +154,20 @@ func (s *session) describe(ctx context.Context) error {
 	s.server = &server
 	s.takeKeys(login.KeyPath)
 	return nil
+}
+
+// removeUnfinished removes a server of which nobody knows an address, so that the next attempt makes another one.
+func (s *session) removeUnfinished(ctx context.Context) error {
+	s.log.printf("removing the server: the driver never finished it and knows no address of it")
+	if err := s.driver.Do(ctx, plugin.Remove); err != nil {
+		return s.driverFailure(rkev1.RemoveFailedReason, err)
+	}
+	s.sweep(ctx)
+	if there, _ := s.look(ctx, s.naming() == byName); there == saysGone {
+		s.record = nil
+		s.advance(state.PhaseGone)
+	}
+	return failf(rkev1.ServerIncompleteReason, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
 }
 
 // driverLogin is how the driver logs in, where the machine does not say another user or port.

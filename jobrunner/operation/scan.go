@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
-	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
 	"github.com/drover-project/drover/state"
 )
 
@@ -56,7 +55,7 @@ func (s *session) scan(ctx context.Context) error {
 			break
 		}
 		err := s.removeScanned(ctx, lister, found, target)
-		if err != nil && cancelled(err) {
+		if cancelled(err) {
 			return err
 		}
 		if err != nil {
@@ -77,13 +76,9 @@ func (s *session) lister() (*finder.ByTag, error) {
 	if len(flags) == 0 || !clouds.Of(name).Lists {
 		return nil, failf(rkev1.RequestInvalidReason, rkev1.ClassInvalid, "servers of driver %s cannot be listed by their tags", name)
 	}
-	files, err := flagvalues.WriteFiles(s.filesDir(), s.request.Files)
+	values, err := s.valuesOf(flags, true)
 	if err != nil {
 		return nil, err
-	}
-	values, err := flagvalues.Of(flags, s.request, files, true)
-	if err != nil {
-		return nil, fail(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, err)
 	}
 	return finder.ListerFor(name, values), nil
 }

@@ -57,14 +57,21 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("uploading the bootstrap script: %w", err))
 	}
 	s.log.printf("running the bootstrap script on the server")
-	line := "sh -s -- " + sshkeys.Quote(s.options.MarkerRoot+"/"+s.marker()) + " " + sshkeys.Quote(upload) + " " + sshkeys.Quote(s.request.InstanceName) +
-		" " + sshkeys.Quote(s.options.HostsFile)
-	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(line), Stdin: strings.NewReader(runOnce), Stdout: s.log, Stderr: s.log})
+	return s.runProgram(ctx, client, "running the bootstrap script", runOnce, s.log, s.options.MarkerRoot+"/"+s.marker(), upload, s.request.InstanceName, s.options.HostsFile)
+}
+
+// runProgram has the server run one of our own programs as root, with arguments.
+func (s *session) runProgram(ctx context.Context, client *sshkeys.Client, doing, program string, out io.Writer, args ...string) error {
+	line := "sh -s --"
+	for _, arg := range args {
+		line += " " + sshkeys.Quote(arg)
+	}
+	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(line), Stdin: strings.NewReader(program), Stdout: out, Stderr: s.log})
 	if cancelled(err) {
 		return err
 	}
 	if err != nil {
-		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("running the bootstrap script: %w", err))
+		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("%s: %w", doing, err))
 	}
 	return bootstrapStatus(status)
 }
@@ -108,9 +115,6 @@ var claimScript string
 // claimants are the characters of UIDs, namespaces and names, as a claim has them.
 var claimants = regexp.MustCompile(`^[A-Za-z0-9./ -]*$`)
 
-// statusNoClaim is the script's for what is in place of the claim.
-const statusNoClaim = 123
-
 // claimHost makes the host this machine's before anything is run on it. It is free again when its machine is removed, so that a
 // host that is taken is no reason to stop. A driver of which nothing is known may take hosts, too; what its Remove leaves of one is not known either, so
 // that the claim stays there and the host is the next machine's when somebody has looked at it.
@@ -126,24 +130,15 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		}
 	}
 	file := bootstrap.NewClean("", s.options.MarkerRoot).Claim // says on a host which machine has it: /var/lib/drover/claim
-	line := []string{"sh -s --"}
-	for _, word := range []string{file, s.deliveryMark(), m.Namespace + "/" + m.Name, strings.TrimSpace(m.ClusterName + " " + m.ClusterUID)} {
-		line = append(line, sshkeys.Quote(word))
-	}
-	var claim bytes.Buffer // that the host has then
-	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(strings.Join(line, " ")), Stdin: strings.NewReader(claimScript), Stdout: &limited{to: &claim, left: maxStatus}, Stderr: s.log})
-	if cancelled(err) {
+	var claim bytes.Buffer                                     // that the host has then
+	err := s.runProgram(ctx, client, "claiming the host", claimScript, &limited{to: &claim, left: maxStatus},
+		file, s.deliveryMark(), m.Namespace+"/"+m.Name, strings.TrimSpace(m.ClusterName+" "+m.ClusterUID))
+	if err != nil {
 		return err
 	}
-	if err != nil {
-		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("claiming the host: %w", err))
-	}
-	if status == statusNoClaim {
+	if claim.Len() == 0 {
 		return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "%s on the host %s is no file: whoever was root there has put something else in its place. Look at the host, and remove it",
 			file, s.server.SSHHost)
-	}
-	if status != 0 {
-		return bootstrapStatus(status)
 	}
 	uid, rest, _ := strings.Cut(strings.ToValidUTF8(claim.String(), "?"), "\n")
 	if uid == s.deliveryMark() {
@@ -215,9 +210,9 @@ func (s *session) cleanOverSSH(ctx context.Context) error {
 	case 0:
 		s.note("%s", why)
 		return nil
-	case statusNoRoot:
-		return failf(rkev1.HostNotCleanedReason, rkev1.ClassInvalid, "the host %s was not cleaned: the SSH user may not become root there, it needs sudo without a password", s.hostName())
-	case bootstrap.CleanRefused:
+	case statusNoRoot, bootstrap.CleanRefused:
+		noRoot := map[int]string{statusNoRoot: "the SSH user may not become root there, it needs sudo without a password"}
+		why = cmp.Or(noRoot[status], why)
 		return failf(rkev1.HostNotCleanedReason, rkev1.ClassInvalid, "the host %s was not cleaned: %s", s.hostName(), why)
 	}
 	return fmt.Errorf("%s (exit code %d)", cmp.Or(why, "the script said nothing"), status)
