@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 )
 
 // FieldsAnnotation on a driver's CRD holds its fields as a JSON list of Field, without Usage, which stands in the schema's
@@ -74,8 +75,9 @@ func FieldsFromCRD(crd *apiextensionsv1.CustomResourceDefinition) ([]Field, erro
 	}
 	var properties map[string]schemaProps
 	for _, version := range crd.Spec.Versions {
-		if version.Name == Version && version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
-			properties = version.Schema.OpenAPIV3Schema.Properties
+		if version.Name == Version {
+			validation := ptr.Deref(version.Schema, apiextensionsv1.CustomResourceValidation{})
+			properties = ptr.Deref(validation.OpenAPIV3Schema, schemaProps{}).Properties
 		}
 	}
 	// Where in its schema the kind has the driver's fields.

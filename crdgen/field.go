@@ -60,7 +60,7 @@ func FieldsOf(driverName string, flags []Flag, rules Rules) ([]Field, error) {
 	}
 	fields := make([]Field, len(flags))
 	for i, flag := range flags {
-		fields[i] = Field{Name: names[i], Flag: flag.Name, Type: flag.Type, Default: flag.Default, Usage: oneLine(flag.Usage)}
+		fields[i] = Field{Name: names[flag.Name], Flag: flag.Name, Type: flag.Type, Default: flag.Default, Usage: oneLine(flag.Usage)}
 		for name := range strings.SplitSeq(flag.EnvVar, ",") {
 			fields[i].EnvVar = cmp.Or(fields[i].EnvVar, strings.TrimSpace(name)) // the driver reads the first that is set
 		}

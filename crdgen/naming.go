@@ -15,53 +15,49 @@ var topLevelNames = map[string]bool{
 }
 
 // isTaken reports whether one of those names is spelled like this but for capitals: providerId beside providerID would be taken for it.
+// An empty name is none that a field could have.
 func isTaken(name string) bool {
 	for taken := range topLevelNames {
 		if strings.EqualFold(taken, name) {
 			return true
 		}
 	}
-	return false
+	return name == ""
 }
 
-// assignNames gives every flag a field name of its own, by position. Flags with the driver's prefix choose first; a flag
+// assignNames gives every flag a field name of its own, by the flag's. Flags with the driver's prefix choose first; a flag
 // whose name is then taken, or is one of Kubernetes' own, keeps its whole name.
-func assignNames(driverName string, flags []Flag) ([]string, error) {
-	names := make([]string, len(flags))
-	takenBy := map[string]string{}
+func assignNames(driverName string, flags []Flag) (map[string]string, error) {
+	names, takenBy := map[string]string{}, map[string]string{}
 	// The order is by name, prefixed flags first, so that names do not depend on the order in which a driver lists its flags.
-	order := make([]int, len(flags))
-	for i := range flags {
-		order[i] = i
-	}
-	isForeign := func(i int) int {
-		if strings.HasPrefix(flags[i].Name, driverName+"-") {
+	isForeign := func(flag Flag) int {
+		if strings.HasPrefix(flag.Name, driverName+"-") {
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(isForeign(a), isForeign(b)), strings.Compare(flags[a].Name, flags[b].Name))
+	ordered := slices.SortedStableFunc(slices.Values(flags), func(a, b Flag) int {
+		return cmp.Or(cmp.Compare(isForeign(a), isForeign(b)), strings.Compare(a.Name, b.Name))
 	})
-	for _, i := range order {
-		flag := flags[i].Name
+	for _, given := range ordered {
+		flag := given.Name
 		// Where another word stands in the place of the driver's prefix, that is cut as Rancher does (rancher-provv2.md §2.3), so that
 		// manifests written for it apply; a flag of one word is taken whole.
 		short, prefixed := strings.CutPrefix(flag, driverName+"-")
-		if _, rest, ok := strings.Cut(flag, "-"); ok && !prefixed {
-			short = rest
+		if !prefixed {
+			short = flag[strings.IndexByte(flag, '-')+1:]
 		}
 		name := lowerCamel(short)
-		if name == "" || isTaken(name) || takenBy[name] != "" {
+		if isTaken(name) || takenBy[name] != "" {
 			name = lowerCamel(flag)
 		}
 		if other := takenBy[name]; other != "" {
 			return nil, fmt.Errorf("flags --%s and --%s would both become the field %q", other, flag, name)
 		}
-		if name == "" || isTaken(name) {
+		if isTaken(name) {
 			return nil, fmt.Errorf("flag --%s would become the field %q, which has another meaning already", flag, name)
 		}
-		names[i], takenBy[name] = name, flag
+		names[flag], takenBy[name] = name, flag
 	}
 	return names, nil
 }

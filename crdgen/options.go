@@ -16,34 +16,25 @@ import (
 // are left to the driver's defaults; an explicit false counts as a value where the default is true. All errors are
 // reported together; they name fields and never repeat a value.
 func Options(fields []Field, spec map[string]any) (values map[string]any, files map[string][]byte, err error) {
-	byName := make(map[string]Field, len(fields))
-	for _, field := range fields {
-		byName[field.Name] = field
-	}
 	values, files = map[string]any{}, map[string][]byte{}
 	var problems []error
-	for _, name := range slices.Sorted(maps.Keys(spec)) {
-		if name == CommonField || name == ProviderIDField {
-			continue
-		}
-		field, ok := byName[name]
-		if !ok {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(spec)), func(name string) bool { return slices.Contains([]string{CommonField, ProviderIDField}, name) })
+	for _, name := range names {
+		at := slices.IndexFunc(fields, func(field Field) bool { return field.Name == name })
+		if at < 0 {
 			problems = append(problems, fmt.Errorf("field %s: the driver has no such option", name))
 			continue
 		}
-		value, err := field.option(spec[name])
+		value, err := fields[at].option(spec[name])
 		if err != nil {
 			problems = append(problems, fmt.Errorf("field %s: %w", name, err))
 			continue
 		}
-		if value == nil {
-			continue
+		if content, isText := value.(string); isText && fields[at].File {
+			files[fields[at].Flag] = FileContent([]byte(content))
+		} else if value != nil {
+			values[fields[at].Flag] = value
 		}
-		if field.File {
-			files[field.Flag] = FileContent([]byte(value.(string)))
-			continue
-		}
-		values[field.Flag] = value
 	}
 	if len(problems) > 0 {
 		return nil, nil, errors.Join(problems...)

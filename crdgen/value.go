@@ -107,27 +107,19 @@ func normalDefault(t FlagType, given any) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the default: %w", err)
 	}
-	switch v := value.(type) {
-	case string:
-		if len(v) > maxDefaultLength {
-			return nil, fmt.Errorf("the default has %d bytes, at most %d are accepted", len(v), maxDefaultLength)
-		}
-	case []string:
-		if len(v) > maxDefaultItems {
-			return nil, fmt.Errorf("the default has %d items, at most %d are accepted", len(v), maxDefaultItems)
-		}
-		for _, item := range v {
-			if len(item) > maxDefaultLength {
-				return nil, fmt.Errorf("an item of the default has %d bytes, at most %d are accepted", len(item), maxDefaultLength)
-			}
-		}
-	case int64:
-		if v == 0 {
-			return nil, nil
-		}
-	case bool:
-		if !v {
-			return nil, nil
+	text, _ := value.(string)
+	items, _ := value.([]string)
+	switch {
+	case value == false, value == int64(0):
+		return nil, nil
+	case len(text) > maxDefaultLength:
+		return nil, fmt.Errorf("the default has %d bytes, at most %d are accepted", len(text), maxDefaultLength)
+	case len(items) > maxDefaultItems:
+		return nil, fmt.Errorf("the default has %d items, at most %d are accepted", len(items), maxDefaultItems)
+	}
+	for _, item := range items {
+		if len(item) > maxDefaultLength {
+			return nil, fmt.Errorf("an item of the default has %d bytes, at most %d are accepted", len(item), maxDefaultLength)
 		}
 	}
 	return value, nil
