@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
@@ -30,7 +31,7 @@ func checkELF(file io.ReaderAt, arch string) error {
 	if header[5] == littleEndian {
 		order = binary.LittleEndian
 	}
-	if kind := order.Uint16(header[16:]); kind != executable && kind != sharedObject {
+	if kind := order.Uint16(header[16:]); !slices.Contains([]uint16{executable, sharedObject}, kind) {
 		return fail(v3.NotADriverReason, "the driver's file is an ELF file, but no program")
 	}
 	machine := order.Uint16(header[18:])

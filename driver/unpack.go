@@ -27,6 +27,8 @@ const (
 	BinaryPrefix = "docker-machine-driver-"
 
 	maxMembers = 10_000
+	// maxOthers is how many drivers of other names an error tells.
+	maxOthers = 5
 	// maxDirectoryBytes is far above what the list of maxMembers members has in a zip.
 	maxDirectoryBytes = 4 << 20
 
@@ -200,7 +202,7 @@ func (m *members) add(name string) (bool, error) {
 		return false, fail(v3.TooLargeReason, "the archive has more than %d members", maxMembers)
 	}
 	clean := path.Clean(strings.ReplaceAll(name, `\`, "/"))
-	if path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {
+	if !filepath.IsLocal(clean) {
 		return false, fail(v3.NotADriverReason, "the archive has a member outside its root: %s", shorten(name))
 	}
 	base := path.Base(clean)
@@ -211,7 +213,7 @@ func (m *members) add(name string) (bool, error) {
 	if rest, ok := strings.CutPrefix(base, BinaryPrefix+m.want); ok && strings.ContainsRune("_-.", rune(rest[0])) && !slices.Contains(documents, path.Ext(base)) {
 		return true, nil
 	}
-	if strings.HasPrefix(base, BinaryPrefix) && len(m.others) < 5 {
+	if strings.HasPrefix(base, BinaryPrefix) {
 		m.others = append(m.others, shorten(base))
 	}
 	return false, nil
@@ -220,7 +222,7 @@ func (m *members) add(name string) (bool, error) {
 func (m *members) notFound() error {
 	if len(m.others) > 0 {
 		return fail(v3.NotADriverReason, "the archive has no %s%s but %s: set spec.displayName to the driver's own name",
-			BinaryPrefix, m.want, strings.Join(m.others, ", "))
+			BinaryPrefix, m.want, strings.Join(m.others[:min(len(m.others), maxOthers)], ", "))
 	}
 	return fail(v3.NotADriverReason, "the archive has no member %s%s (it has %d members)", BinaryPrefix, m.want, m.count)
 }

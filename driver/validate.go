@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -56,23 +57,19 @@ func checkExternal(nd *v3.NodeDriver) (warnings []string, err error) {
 	if _, given := parsed.User.Password(); given {
 		warnings = append(warnings, "spec.url holds a password, which everybody who may read NodeDrivers can read: serve the driver where none is needed")
 	}
-	if nd.Spec.Checksum == "" {
-		if !nd.Spec.Active && !nd.Spec.InsecureSkipChecksum {
-			return append(warnings, "spec.checksum is empty: give the sha256 or sha512 of what spec.url serves before spec.active becomes true"), nil
-		}
-		if !nd.Spec.InsecureSkipChecksum {
-			return warnings, errors.New("spec.checksum is empty: give the sha256 or sha512 of what spec.url serves, or set spec.insecureSkipChecksum to accept anything")
-		}
-		return append(warnings, "spec.insecureSkipChecksum is set: whoever controls spec.url, or the way to it, controls what runs with your cloud credentials"), nil
-	}
-	kind, err := ChecksumKind(nd.Spec.Checksum)
-	if err != nil {
+	switch kind, err := ChecksumKind(nd.Spec.Checksum); {
+	case err != nil:
 		return warnings, fmt.Errorf("spec.checksum: %w", err)
+	case slices.Contains([]string{"md5", "sha1"}, kind):
+		return append(warnings, fmt.Sprintf("spec.checksum is %s, which can be forged: use sha256 or sha512", kind)), nil
+	case kind != "":
+		return warnings, nil
+	case nd.Spec.InsecureSkipChecksum:
+		return append(warnings, "spec.insecureSkipChecksum is set: whoever controls spec.url, or the way to it, controls what runs with your cloud credentials"), nil
+	case nd.Spec.Active:
+		return warnings, errors.New("spec.checksum is empty: give the sha256 or sha512 of what spec.url serves, or set spec.insecureSkipChecksum to accept anything")
 	}
-	if kind == "md5" || kind == "sha1" {
-		warnings = append(warnings, fmt.Sprintf("spec.checksum is %s, which can be forged: use sha256 or sha512", kind))
-	}
-	return warnings, nil
+	return append(warnings, "spec.checksum is empty: give the sha256 or sha512 of what spec.url serves before spec.active becomes true"), nil
 }
 
 func checkURL(text string) (*url.URL, error) {
