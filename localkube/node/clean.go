@@ -101,10 +101,7 @@ func restoreNetns(state before) error {
 
 // killShims ends the shims of this data directory's containerd that outlived it.
 func killShims(dir datadir.Dir) error {
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return fmt.Errorf("listing processes: %w", err)
-	}
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline") // only a bad pattern is an error
 	for _, path := range lines {
 		raw, err := os.ReadFile(path)
 		if err != nil {
@@ -127,10 +124,7 @@ func killShims(dir datadir.Dir) error {
 
 // removeLogLinks deletes the kubelet's links to the logs of our pods.
 func removeLogLinks(dir datadir.Dir) error {
-	links, err := filepath.Glob("/var/log/containers/*")
-	if err != nil {
-		return fmt.Errorf("listing container logs: %w", err)
-	}
+	links, _ := filepath.Glob("/var/log/containers/*") // only a bad pattern is an error
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		if err != nil || !strings.HasPrefix(target, string(dir)+"/") {
@@ -145,10 +139,10 @@ func removeLogLinks(dir datadir.Dir) error {
 
 // ownFiles are what a node leaves in the directories outside its data
 // directory when it was killed.
-var ownFiles = []string{
-	"/run/containerd/s/*",
-	"/var/lib/kubelet/device-plugins/*",
-	"/var/lib/cni/results/*",
+var ownFiles = map[string]string{
+	"/run/containerd":  "/run/containerd/s/*",
+	"/var/lib/kubelet": "/var/lib/kubelet/device-plugins/*",
+	"/var/lib/cni":     "/var/lib/cni/results/*",
 }
 
 // removeFixedDirs deletes the directories the node made outside the data
@@ -156,29 +150,19 @@ var ownFiles = []string{
 func removeFixedDirs(state before) error {
 	var errs []error
 	for _, path := range fixedDirs {
-		if slices.Contains(state.Absent, path) {
-			errs = append(errs, removeOwnFiles(path), removeEmpty(path))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func removeOwnFiles(dir string) error {
-	for _, pattern := range ownFiles {
-		if !strings.HasPrefix(pattern, dir+"/") {
+		if !slices.Contains(state.Absent, path) {
 			continue
 		}
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			return fmt.Errorf("listing %s: %w", pattern, err)
-		}
+		files, _ := filepath.Glob(ownFiles[path]) // only a bad pattern is an error
 		for _, file := range files {
 			if err := os.Remove(file); err != nil {
-				return fmt.Errorf("removing what the node left: %w", err)
+				errs = append(errs, fmt.Errorf("removing what the node left: %w", err))
+				break
 			}
 		}
+		errs = append(errs, removeEmpty(path))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // removeEmpty deletes a directory as far as there are no files in it.
@@ -197,11 +181,10 @@ func removeEmpty(dir string) error {
 			}
 		}
 	}
-	err = unix.Rmdir(dir)
-	if err == nil || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EBUSY) {
-		return nil
+	if err := unix.Rmdir(dir); !slices.Contains([]error{nil, unix.ENOTEMPTY, unix.EBUSY}, err) {
+		return fmt.Errorf("removing %s: %w", dir, err)
 	}
-	return fmt.Errorf("removing %s: %w", dir, err)
+	return nil
 }
 
 // touched are the kernel settings that localkube, its kubelet and its
