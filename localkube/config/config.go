@@ -81,16 +81,11 @@ func Read(file string, role Role, hostname string) (*Config, error) {
 		c.Arguments[component] = v[component+"-arg"]
 	}
 	c.Arguments["kube-controller-manager"] = append(c.Arguments["kube-controller-manager"], v["kube-controller-arg"]...) // its name of old
-	return c, errors.Join(c.tokens(v), c.addresses(v), c.refuse())
-}
-
-func (c *Config) tokens(v values) (err error) {
-	if c.Token, err = secret(v, "token"); err != nil {
-		return err
+	if c.Token, err = secret(v, "token"); err == nil {
+		c.AgentToken, err = secret(v, "agent-token")
 	}
-	c.AgentToken, err = secret(v, "agent-token")
 	c.AgentToken = cmp.Or(c.AgentToken, c.Token)
-	return err
+	return c, errors.Join(err, c.addresses(v), c.refuse())
 }
 
 // secret is said itself, or in a file.
@@ -135,17 +130,20 @@ func (c *Config) addresses(v values) error {
 
 // refuse tells what localkube cannot be.
 func (c *Config) refuse() error {
-	switch {
-	case c.Token == "":
+	if c.Token == "" {
 		return errors.New("token is not set")
-	case c.Role == Server && c.Server != "":
-		return errors.New("server is set: localkube has one server, and no other joins it")
-	case c.Role == Agent && c.Server == "":
-		return errors.New("server is not set: an agent joins one")
-	case c.Role == Agent:
-		if at, err := url.Parse(c.Server); err != nil || at.Scheme != "https" || at.Hostname() == "" {
-			return fmt.Errorf("server: %s is not of the form https://HOST:PORT", c.Server)
+	}
+	if c.Role == Server {
+		if c.Server != "" {
+			return errors.New("server is set: localkube has one server, and no other joins it")
 		}
+		return nil
+	}
+	if c.Server == "" {
+		return errors.New("server is not set: an agent joins one")
+	}
+	if at, err := url.Parse(c.Server); err != nil || at.Scheme != "https" || at.Hostname() == "" {
+		return fmt.Errorf("server: %s is not of the form https://HOST:PORT", c.Server)
 	}
 	return nil
 }

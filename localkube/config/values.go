@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -25,11 +24,9 @@ func load(file string) (values, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing %s.d: %w", file, err)
 	}
+	more = slices.DeleteFunc(more, func(path string) bool { return !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) })
 	all := values{}
 	for _, path := range append([]string{file}, more...) {
-		if path != file && !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
-			continue
-		}
 		raw, err := os.ReadFile(path)
 		if path == file && errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -67,12 +64,8 @@ func textsOf(value any) ([]string, error) {
 	switch value := value.(type) {
 	case nil:
 		return nil, nil
-	case string:
-		return []string{value}, nil
-	case bool:
-		return []string{strconv.FormatBool(value)}, nil
-	case json.Number:
-		return []string{value.String()}, nil
+	case string, bool, json.Number:
+		return []string{fmt.Sprint(value)}, nil
 	case []any:
 		var all []string
 		for _, item := range value {

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -92,7 +93,7 @@ func (d Dir) Lock() (*os.File, error) {
 		if err == nil {
 			return file, nil
 		}
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
+		if !slices.Contains([]error{unix.EAGAIN, unix.EACCES}, err) {
 			return nil, errors.Join(fmt.Errorf("locking data directory: %w", err), file.Close())
 		}
 		holder := unix.Flock_t{Type: unix.F_WRLCK}

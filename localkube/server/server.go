@@ -8,12 +8,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -104,15 +106,17 @@ func Run(ctx context.Context, opts Options, out, log io.Writer) (err error) {
 
 func (o Options) validate() error {
 	for _, name := range o.Disable {
-		if name != "controller-manager" && name != "scheduler" {
+		if !slices.Contains([]string{"controller-manager", "scheduler"}, name) {
 			return fmt.Errorf("--disable %s: only controller-manager and scheduler can be disabled", name)
 		}
 	}
-	if o.RunNode && len(o.Disable) > 0 {
-		return errors.New("--node needs the controller manager and the scheduler")
-	}
-	if o.Ephemeral && o.RunNode {
-		return errors.New("--ephemeral and --node exclude each other: a node is taken down gracefully")
+	if o.RunNode {
+		switch {
+		case len(o.Disable) > 0:
+			return errors.New("--node needs the controller manager and the scheduler")
+		case o.Ephemeral:
+			return errors.New("--ephemeral and --node exclude each other: a node is taken down gracefully")
+		}
 	}
 	if o.BindAddress != "" && net.ParseIP(o.BindAddress) == nil {
 		return fmt.Errorf("--bind-address %s is not an IP address", o.BindAddress)
@@ -155,14 +159,12 @@ func (s *server) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("naming the node: %w", err)
 	}
-	s.plane = &controlplane.Plane{Dir: s.dir, Ports: ports, NodeName: strings.ToLower(host), Bind: net.IPv4(127, 0, 0, 1),
-		Pods: controlplane.PodCIDR, Services: controlplane.ServiceCIDR, Disabled: s.opts.Disable, Kubeconfigs: []string{s.dir.Kubeconfig(), s.opts.Kubeconfig}}
+	bind := "127.0.0.1"
 	if s.opts.RunNode {
-		s.plane.Bind = net.IPv4zero
+		bind = "0.0.0.0"
 	}
-	if s.opts.BindAddress != "" {
-		s.plane.Bind = net.ParseIP(s.opts.BindAddress)
-	}
+	s.plane = &controlplane.Plane{Dir: s.dir, Ports: ports, NodeName: strings.ToLower(host), Bind: net.ParseIP(cmp.Or(s.opts.BindAddress, bind)),
+		Pods: controlplane.PodCIDR, Services: controlplane.ServiceCIDR, Disabled: s.opts.Disable, Kubeconfigs: []string{s.dir.Kubeconfig(), s.opts.Kubeconfig}}
 	s.plane.Advertise = s.plane.Bind
 	if s.plane.Bind.IsUnspecified() {
 		if s.plane.Advertise, err = node.DefaultAddress(); err != nil {
