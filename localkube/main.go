@@ -39,27 +39,25 @@ import (
 // components are the verbs that take over the whole process; os.Args starts at
 // the verb when they run.
 var components = map[string]func() int{
-	controlplane.EtcdName:              runEtcd,
+	controlplane.EtcdName: func() int {
+		if len(os.Args) != 2 {
+			fmt.Fprintln(os.Stderr, "usage: localkube etcd CONFIG-FILE")
+			return 2
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		if err := controlplane.RunEtcd(ctx, os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	},
 	controlplane.APIServerName:         func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 	controlplane.ControllerManagerName: func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
 	controlplane.SchedulerName:         func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 	"kubelet":                          func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
 	"kube-proxy":                       func() int { return cli.Run(proxy.NewProxyCommand()) },
 	"kubectl":                          func() int { util.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())); return 0 },
-}
-
-func runEtcd() int {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: localkube etcd CONFIG-FILE")
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	if err := controlplane.RunEtcd(ctx, os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }
 
 // k3s is the name under which this executable stands in for that distribution, and suffix what its version has more.

@@ -63,7 +63,12 @@ func Run(ctx context.Context, role config.Role, file string, log io.Writer) (err
 	m.running = running
 	defer func() {
 		end()
-		err = errors.Join(err, m.stop(), lock.Close())
+		m.say("stopping; pods go on")
+		if m.node != nil {
+			err = errors.Join(err, m.node.Stop(context.Background()))
+		}
+		m.sup.StopAll(stopGrace)
+		err = errors.Join(err, lock.Close())
 		m.background.Wait()
 	}()
 	start := m.startAgent
@@ -96,9 +101,6 @@ func (m *machine) configure(role config.Role, file string) error {
 	return err
 }
 
-// nodeDir is where the node has its things.
-func nodeDir(dataDir string) datadir.Dir { return datadir.Dir(filepath.Join(dataDir, "agent")) }
-
 // prepareNode says what the node will be. Its runtime needs no API server, so that it starts meanwhile; the function returned waits for it.
 func (m *machine) prepareNode(ctx context.Context, files identity.NodeFiles, pods, services string) (func() error, error) {
 	list, err := registries.Read(m.Registries)
@@ -113,7 +115,7 @@ func (m *machine) prepareNode(ctx context.Context, files identity.NodeFiles, pod
 		kubelet = append(kubelet, "register-with-taints="+strings.Join(m.NodeTaints, ","))
 	}
 	m.node, err = node.New(ctx, node.Config{
-		Name: m.NodeName, Address: m.address, Dir: nodeDir(m.DataDir), Files: files, Pods: pods, Services: services,
+		Name: m.NodeName, Address: m.address, Dir: datadir.Dir(filepath.Join(m.DataDir, "agent")), Files: files, Pods: pods, Services: services,
 		Runtime: node.Runtime{Root: containerdRoot, State: containerdState, Registries: *list}, Packaged: true, HealthPort: healthPort,
 		Arguments:  map[string][]string{"kubelet": process.Overlay(kubelet, m.Arguments["kubelet"]), "kube-proxy": m.Arguments["kube-proxy"]},
 		Supervisor: m.sup, Say: m.say,
@@ -126,18 +128,7 @@ func (m *machine) prepareNode(ctx context.Context, files identity.NodeFiles, pod
 	return func() error { return <-started }, nil
 }
 
-// stop ends the processes, and leaves the pods.
-func (m *machine) stop() error {
-	m.say("stopping; pods go on")
-	var err error
-	if m.node != nil {
-		err = m.node.Stop(context.Background())
-	}
-	m.sup.StopAll(stopGrace)
-	return err
-}
-
 // Cleanup takes every trace of the node off a machine on which nothing runs any more; the data directory stays.
 func Cleanup(ctx context.Context, dataDir string) error {
-	return node.Clean(ctx, nodeDir(dataDir), node.Runtime{Root: containerdRoot, State: containerdState})
+	return node.Clean(ctx, datadir.Dir(filepath.Join(dataDir, "agent")), node.Runtime{Root: containerdRoot, State: containerdState})
 }

@@ -34,9 +34,17 @@ func (m *machine) startServer(ctx context.Context) error {
 	if err := errors.Join(plane.Start(ctx, m.sup, m.say), runtimeStarted()); err != nil {
 		return err
 	}
-	if err := m.letJoin(ctx, join.Server{Password: m.AgentToken, Signer: signer, Certificate: plane.Files.APIServer, Pods: plane.Pods, Services: plane.Services}); err != nil {
-		return err
+	// Agents may join for as long as we run.
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+join.Port)
+	if err != nil {
+		return fmt.Errorf("listening for agents: %w", err)
 	}
+	agents := join.Server{Password: m.AgentToken, Signer: signer, Certificate: plane.Files.APIServer, Pods: plane.Pods, Services: plane.Services}
+	m.background.Go(func() {
+		if err := agents.Serve(m.running, listener); err != nil {
+			m.sup.Fail(err)
+		}
+	})
 	m.background.Go(func() { m.followManifests(m.running) })
 	return m.node.Start(ctx)
 }
@@ -57,18 +65,4 @@ func (m *machine) plane() *controlplane.Plane {
 		}, m.Arguments[name])
 	}
 	return p
-}
-
-// letJoin lets agents join for as long as we run.
-func (m *machine) letJoin(ctx context.Context, server join.Server) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+join.Port)
-	if err != nil {
-		return fmt.Errorf("listening for agents: %w", err)
-	}
-	m.background.Go(func() {
-		if err := server.Serve(m.running, listener); err != nil {
-			m.sup.Fail(err)
-		}
-	})
-	return nil
 }
