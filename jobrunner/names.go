@@ -70,10 +70,10 @@ func fit(name, identity string, limit int) string {
 	// A DNS label has dashes for what it may not have, and none at the ends.
 	clean := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			return r
 		case r >= 'A' && r <= 'Z':
 			return r + ('a' - 'A')
+		case strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789", r):
+			return r
 		}
 		return '-'
 	}, name), "-")
@@ -83,10 +83,7 @@ func fit(name, identity string, limit int) string {
 	sum := sha256.Sum256([]byte(identity))
 	hash := hex.EncodeToString(sum[:])[:hashLength]
 	room := max(limit-hashLength-1, 0)
-	if len(clean) > room {
-		clean = clean[:room]
-	}
-	clean = strings.TrimRight(clean, "-")
+	clean = strings.TrimRight(clean[:min(len(clean), room)], "-")
 	if clean == "" {
 		return "x" + hash
 	}

@@ -3,6 +3,7 @@ package jobrunner
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -32,11 +33,10 @@ func PullSecret(t Task) (*corev1.Secret, error) {
 			// Not the error's words: they could have some of the document.
 			return nil, fmt.Errorf("the pull Secret %s in namespace %s does not hold what its type says", source.Name, source.Namespace)
 		}
-		for registry, login := range document.Auths {
-			if _, given := registries[registry]; !given { // the first counts, as for the kubelet
-				registries[registry] = login
-			}
-		}
+		all := map[string]json.RawMessage{}
+		maps.Copy(all, document.Auths)
+		maps.Copy(all, registries) // the first counts, as for the kubelet
+		registries = all
 	}
 	document, err := json.Marshal(map[string]any{"auths": registries})
 	if err != nil {
