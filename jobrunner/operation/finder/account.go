@@ -29,7 +29,7 @@ type accountAPI interface {
 	// server is the one of an ID, with our tags or none; without ID it is not there.
 	server(ctx context.Context, id string) (Server, error)
 	destroy(ctx context.Context, server Server) error
-	sweep(ctx context.Context, machine Machine) error
+	Sweep(ctx context.Context, machine Machine) error
 }
 
 // accountCloud goes by the tags that a driver gives a server in the very request that makes it.

@@ -104,8 +104,8 @@ func (a *amazonEC2) regions(ctx context.Context, api *ec2.EC2) ([]string, error)
 	return names, nil
 }
 
-// within: a cloud of another maker is asked in one region alone.
-func (a *amazonEC2) within(context.Context) string {
+// Within implements cloud: a cloud of another maker is asked in one region alone.
+func (a *amazonEC2) Within(context.Context) string {
 	if a.endpoint != "" {
 		return "aws:///" + a.region
 	}
@@ -185,9 +185,9 @@ func isAmazonGone(err error) bool {
 	return ok && failed.Code() == "InvalidInstanceID.NotFound"
 }
 
-// sweep deletes the key pair that the driver imported under the server's name and five letters: the one with the machine's
+// Sweep deletes the key pair that the driver imported under the server's name and five letters: the one with the machine's
 // public key. Without that key nothing proves whose it is.
-func (a *amazonEC2) sweep(ctx context.Context, machine Machine) error {
+func (a *amazonEC2) Sweep(ctx context.Context, machine Machine) error {
 	if a.keyPair != "" || len(machine.PublicKey) == 0 || machine.InstanceName == "" {
 		return nil
 	}
@@ -245,23 +245,20 @@ func connectAmazon(config *aws.Config) (func(region string) *ec2.EC2, error) {
 	}
 	return func(region string) *ec2.EC2 {
 		api := ec2.New(shared, aws.NewConfig().WithRegion(region))
-		api.Handlers.Unmarshal.PushFront(refuseOther)
+		// An answer that is not the one to the request becomes an error: the SDK reads a proxy's page, and half an answer, as one without instances.
+		api.Handlers.Unmarshal.PushFront(func(r *request.Request) {
+			body, err := io.ReadAll(io.LimitReader(r.HTTPResponse.Body, maxAnswer))
+			_ = r.HTTPResponse.Body.Close()
+			if err == nil {
+				err = isWhole(body, r.Operation.Name+"Response")
+			}
+			if err != nil {
+				r.Error = awserr.NewRequestFailure(awserr.New(request.ErrCodeSerialization, "the answer is not that of EC2", err), r.HTTPResponse.StatusCode, r.RequestID)
+			}
+			r.HTTPResponse.Body = io.NopCloser(bytes.NewReader(body))
+		})
 		return api
 	}, nil
-}
-
-// refuseOther makes an error of an answer that is not the one to the request: the SDK reads a proxy's page, and half an
-// answer, as one without instances.
-func refuseOther(r *request.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.HTTPResponse.Body, maxAnswer))
-	_ = r.HTTPResponse.Body.Close()
-	if err == nil {
-		err = isWhole(body, r.Operation.Name+"Response")
-	}
-	if err != nil {
-		r.Error = awserr.NewRequestFailure(awserr.New(request.ErrCodeSerialization, "the answer is not that of EC2", err), r.HTTPResponse.StatusCode, r.RequestID)
-	}
-	r.HTTPResponse.Body = io.NopCloser(bytes.NewReader(body))
 }
 
 // isWhole reads a document to its end.

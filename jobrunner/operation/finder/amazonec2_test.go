@@ -284,8 +284,8 @@ func TestAmazonEC2_List(t *testing.T) {
 	require.Equal(t, []string{"i-1", "i-2"}, ids(found))
 	require.Zero(t, mine.did("DescribeRegions"), "a cloud of another maker has the region of its address")
 	require.Equal(t, "http://other.example", found[0].Record["Endpoint"])
-	require.Equal(t, "aws:///eu-west-1", mine.amazon(map[string]any{"amazonec2-endpoint": "http://other.example"}).within(t.Context()))
-	require.Empty(t, mine.amazon(nil).within(t.Context()))
+	require.Equal(t, "aws:///eu-west-1", mine.amazon(map[string]any{"amazonec2-endpoint": "http://other.example"}).Within(t.Context()))
+	require.Empty(t, mine.amazon(nil).Within(t.Context()))
 }
 
 // Whatever is not the whole list is an error of its class, and never "there is none".
@@ -402,7 +402,7 @@ func TestAmazonEC2_Sweep(t *testing.T) {
 	}
 	account := newEC2(t)
 	account.refuse["DescribeKeyPairs eu-west-1"] = refusal{403, fmt.Sprintf(ec2Errors, "UnauthorizedOperation", "You are not authorized to perform this operation.")}
-	requireClass(t, amazonName, rkev1.ClassUnauthorized, account.amazon(nil).sweep(t.Context(), sought("m-uid")))
+	requireClass(t, amazonName, rkev1.ClassUnauthorized, account.amazon(nil).Sweep(t.Context(), sought("m-uid")))
 }
 
 // TestNewAmazonEC2 checks the addresses and the credential without asking anybody.

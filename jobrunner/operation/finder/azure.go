@@ -65,8 +65,8 @@ func (a *azureCompute) list(ctx context.Context, _, value string) ([]Server, err
 	return found, nil
 }
 
-// within: a client may be used in more subscriptions than the credential names.
-func (a *azureCompute) within(context.Context) string {
+// Within implements cloud: a client may be used in more subscriptions than the credential names.
+func (a *azureCompute) Within(context.Context) string {
 	return "azure:///subscriptions/" + a.subscription + "/"
 }
 
@@ -164,12 +164,13 @@ func (a *azureCompute) get(ctx context.Context, server Server) (Server, error) {
 	group, name := recordText(server.Record, "ResourceGroup"), recordText(server.Record, "MachineName")
 	if server.ID != "" {
 		at, err := azure.ParseResourceID(server.ID)
-		if err != nil || !strings.EqualFold(at.SubscriptionID, a.subscription) || !strings.EqualFold(at.Provider+"/"+at.ResourceType, "Microsoft.Compute/virtualMachines") {
+		kind := strings.Join([]string{at.SubscriptionID, at.Provider, at.ResourceType}, "/")
+		if err != nil || !strings.EqualFold(kind, a.subscription+"/Microsoft.Compute/virtualMachines") {
 			return Server{}, errors.New("its id is not that of a virtual machine of the subscription")
 		}
 		group, name = at.ResourceGroup, at.ResourceName
 	}
-	if group == "" || name == "" {
+	if slices.Contains([]string{group, name}, "") {
 		return Server{}, nil
 	}
 	api, err := a.connect(ctx)

@@ -251,7 +251,7 @@ func TestAzure_List(t *testing.T) {
 	require.Equal(t, map[string]time.Time{
 		"pool-1": time.Date(2026, 11, 1, 10, 0, 0, 123456700, time.UTC), "pool-2": {}, "pool-4": time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC),
 	}, names, "of all groups; whose age Resource Manager does not know yet has none")
-	require.Equal(t, "azure:///subscriptions/"+azureSubscription+"/", subscription.azure().within(t.Context()))
+	require.Equal(t, "azure:///subscriptions/"+azureSubscription+"/", subscription.azure().Within(t.Context()))
 	subscription.machines = subscription.machines[4:]
 	found, err = ByTag{cloud: subscription.azure()}.List(t.Context())
 	require.NoError(t, err)

@@ -24,21 +24,24 @@ type cloud interface {
 	get(ctx context.Context, server Server) (Server, error)
 	// destroy removes a server that get returned; one that is gone is no error.
 	destroy(ctx context.Context, server Server) error
-	// within is what the providerIDs of all servers that list can see without a UID begin with.
-	within(ctx context.Context) string
-	// sweep removes what the driver left beside servers.
-	sweep(ctx context.Context, machine Machine) error
+	// Within is what the providerIDs of all servers that list can see without a UID begin with, for an account may have more places than a
+	// credential names; empty when it sees all of the driver's.
+	Within(ctx context.Context) string
+	// Sweep removes what the driver left beside servers (see Finder).
+	Sweep(ctx context.Context, machine Machine) error
 }
 
 // wholeAccount is a part of clouds whose lists have all servers of an account, for a token is of one.
 type wholeAccount struct{}
 
-func (wholeAccount) within(context.Context) string { return "" }
+// Within implements cloud.
+func (wholeAccount) Within(context.Context) string { return "" }
 
 // nothingBeside is a part of clouds whose drivers leave nothing beside servers: the key is in the server alone, the disk goes with it.
 type nothingBeside struct{}
 
-func (nothingBeside) sweep(context.Context, Machine) error { return nil }
+// Sweep implements cloud.
+func (nothingBeside) Sweep(context.Context, Machine) error { return nil }
 
 var (
 	errNoTag = errors.New("looking for servers: the machine has no tag with its UID")
@@ -50,7 +53,8 @@ var (
 
 // ByTag finds servers by the tag of one machine's UID, and lists all of an account that carry our tags. Errors are the cloud's own.
 type ByTag struct {
-	cloud  cloud
+	cloud
+
 	driver string
 	pause  func(context.Context, time.Duration) error
 }
@@ -67,7 +71,9 @@ func (b ByTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 		found, err := b.ask(ctx, jobrunner.TagMachineUID, uid)
 		found = slices.DeleteFunc(found, func(server Server) bool { return !machine.Owns(b.driver, server) })
 		for i := range found {
-			found[i].Unfinished = found[i].isUseless(machine.PublicKey)
+			shutOut := found[i].keys != nil && len(machine.PublicKey) > 0 &&
+				!slices.ContainsFunc(found[i].keys, func(key string) bool { return sameKey(key, machine.PublicKey) })
+			found[i].Unfinished = found[i].broken || shutOut
 		}
 		if err != nil || len(found) > 0 || !machine.Lost || wait > patience {
 			return found, err
@@ -76,11 +82,6 @@ func (b ByTag) Find(ctx context.Context, machine Machine) ([]Server, error) {
 			return nil, err
 		}
 	}
-}
-
-// isUseless reports whether a server is on its way out, or does not let a key in, as far as both are known.
-func (s Server) isUseless(public []byte) bool {
-	return s.broken || s.keys != nil && len(public) > 0 && !slices.ContainsFunc(s.keys, func(key string) bool { return sameKey(key, public) })
 }
 
 // Namesakes implements Finder.
@@ -123,10 +124,6 @@ func (b ByTag) List(ctx context.Context) ([]Server, error) {
 	return found, nil
 }
 
-// Within is what the providerIDs of all servers that List can see begin with, for an account may have more places than a credential
-// names; empty when it sees all of the driver's.
-func (b ByTag) Within(ctx context.Context) string { return b.cloud.within(ctx) }
-
 // Remove implements Finder, also for what List returned. The tag is read again, for it can be changed.
 func (b ByTag) Remove(ctx context.Context, server Server) error {
 	now, err := server, errNoTag
@@ -151,11 +148,6 @@ func unlessGone(isGone bool, err error) error {
 		return nil
 	}
 	return err
-}
-
-// Sweep implements Finder.
-func (b ByTag) Sweep(ctx context.Context, machine Machine) error {
-	return b.cloud.sweep(ctx, machine)
 }
 
 // Get implements Owner.

@@ -109,9 +109,9 @@ func (s *script) destroy(_ context.Context, server Server) error {
 	return s.err
 }
 
-func (s *script) within(context.Context) string { return "here" }
+func (s *script) Within(context.Context) string { return "here" }
 
-func (s *script) sweep(_ context.Context, machine Machine) error {
+func (s *script) Sweep(_ context.Context, machine Machine) error {
 	s.swept = append(s.swept, machine)
 	return s.err
 }

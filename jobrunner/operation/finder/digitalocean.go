@@ -131,9 +131,9 @@ func (d *digitalOcean) destroy(ctx context.Context, server Server) error {
 	return d.sweepTags(ctx, server.Tags)
 }
 
-// sweep deletes what the driver and its flag for tags left: the SSH key and, once the machine is to have no server any more,
+// Sweep deletes what the driver and its flag for tags left: the SSH key and, once the machine is to have no server any more,
 // its tags. What is refused for one of them keeps none of the others.
-func (d *digitalOcean) sweep(ctx context.Context, machine Machine) error {
+func (d *digitalOcean) Sweep(ctx context.Context, machine Machine) error {
 	err := d.sweepKeys(ctx, machine)
 	if !machine.Leaving {
 		return err

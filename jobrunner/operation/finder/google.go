@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,8 +68,8 @@ func (g *googleCompute) list(ctx context.Context, tag, value string) ([]Server, 
 	return found, err
 }
 
-// within: a credential may be used in more projects than its own.
-func (g *googleCompute) within(ctx context.Context) string {
+// Within implements cloud: a credential may be used in more projects than its own.
+func (g *googleCompute) Within(ctx context.Context) string {
 	_, project, err := g.open(ctx)
 	if err != nil {
 		return "gce:///" // of nobody's
@@ -173,11 +174,11 @@ func instanceKeys(metadata *compute.Metadata) []string {
 func (g *googleCompute) get(ctx context.Context, server Server) (Server, error) {
 	zone, name := recordText(server.Record, "Zone"), recordText(server.Record, "MachineName")
 	if server.ID != "" {
-		if zone, name, _ = strings.Cut(server.ID, "/"); zone == "" || name == "" || strings.Contains(name, "/") {
+		if zone, name, _ = strings.Cut(server.ID, "/"); slices.Contains([]string{zone, name}, "") || strings.Contains(name, "/") {
 			return Server{}, errors.New("its id is not that of an instance")
 		}
 	}
-	if zone == "" || name == "" {
+	if slices.Contains([]string{zone, name}, "") {
 		return Server{}, nil
 	}
 	api, project, err := g.open(ctx)

@@ -286,7 +286,7 @@ func TestGoogle_List(t *testing.T) {
 	require.Equal(t, machineTags("m-uid"), found[0].Tags)
 	require.Equal(t, time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC), found[0].Created.UTC())
 	require.Equal(t, "labels.drover-machine-uid:*", project.queries[0].Get("filter"))
-	require.Equal(t, "gce://p1/", project.google(map[string]any{"google-project": ""}).within(t.Context()))
+	require.Equal(t, "gce://p1/", project.google(map[string]any{"google-project": ""}).Within(t.Context()))
 
 	project.instances[0]["creationTimestamp"] = "yesterday"
 	found, err = ByTag{cloud: project.google(nil)}.List(t.Context())
@@ -417,7 +417,7 @@ func TestGoogleCredential(t *testing.T) {
 	none := &googleCompute{connect: func(context.Context) (*compute.Service, string, error) { return nil, "", nil }}
 	_, _, err := none.open(t.Context())
 	require.ErrorContains(t, err, "name a project")
-	require.Equal(t, "gce:///", none.within(t.Context()))
+	require.Equal(t, "gce:///", none.Within(t.Context()))
 	_, err = (&googleCompute{connect: func(context.Context) (*compute.Service, string, error) { return nil, "", errGoogleKey }}).list(t.Context(), jobrunner.TagMachineUID, "x")
 	require.ErrorIs(t, err, errGoogleKey)
 	require.Contains(t, machineTags("x"), jobrunner.TagMachineUID)

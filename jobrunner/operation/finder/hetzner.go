@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
@@ -91,9 +92,9 @@ func (h *hetzner) destroy(ctx context.Context, server Server) error {
 	return unlessGone(hcloud.IsError(err, hcloud.ErrorCodeNotFound), err)
 }
 
-// sweep deletes the SSH key that the driver registered under the machine's name, if it is the machine's.
-func (h *hetzner) sweep(ctx context.Context, machine Machine) error {
-	if existing, _ := machine.Record["IsExistingKey"].(bool); existing || len(machine.PublicKey) == 0 || machine.InstanceName == "" {
+// Sweep deletes the SSH key that the driver registered under the machine's name, if it is the machine's.
+func (h *hetzner) Sweep(ctx context.Context, machine Machine) error {
+	if existing, _ := machine.Record["IsExistingKey"].(bool); existing || slices.Contains([]string{machine.InstanceName, string(machine.PublicKey)}, "") {
 		return nil
 	}
 	// The names of a project's keys are unique (docs.hetzner.cloud, "Create an SSH key").
@@ -104,7 +105,7 @@ func (h *hetzner) sweep(ctx context.Context, machine Machine) error {
 	if key == nil || key.Name != machine.InstanceName || !sameKey(key.PublicKey, machine.PublicKey) {
 		return nil
 	}
-	if _, err := h.client.SSHKey.Delete(ctx, key); err != nil && !hcloud.IsError(err, hcloud.ErrorCodeNotFound) {
+	if _, err := h.client.SSHKey.Delete(ctx, key); unlessGone(hcloud.IsError(err, hcloud.ErrorCodeNotFound), err) != nil {
 		return fmt.Errorf("removing the SSH key %d: %w", key.ID, err)
 	}
 	return nil

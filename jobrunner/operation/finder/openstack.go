@@ -38,7 +38,7 @@ var _ Finder = (*openStack)(nil)
 
 // Find implements Finder. When an answer was lost, a server of the name that may be this one or another's is ErrUncertain.
 func (o *openStack) Find(ctx context.Context, machine Machine) ([]Server, error) {
-	if machine.Tags[jobrunner.TagMachineUID] == "" || machine.InstanceName == "" {
+	if slices.Contains([]string{machine.Tags[jobrunner.TagMachineUID], machine.InstanceName}, "") {
 		return nil, errNoTag
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
@@ -61,7 +61,7 @@ func (o *openStack) Find(ctx context.Context, machine Machine) ([]Server, error)
 			found = append(found, Server{
 				ID: server.ID, Name: server.Name, Tags: map[string]string{jobrunner.TagMachineUID: machine.Tags[jobrunner.TagMachineUID]},
 				Record:     map[string]any{"MachineId": server.ID, "KeyPairName": server.KeyName},
-				Unfinished: o.inSteps || server.Status == "ERROR" || server.Status == "UNKNOWN",
+				Unfinished: o.inSteps || slices.Contains([]string{"ERROR", "UNKNOWN"}, server.Status),
 			})
 		}
 	}
@@ -184,14 +184,14 @@ func (o *openStack) Sweep(ctx context.Context, machine Machine) error {
 	if err != nil {
 		return err
 	}
+	var pairs []keypairs.KeyPair
 	page, err := keypairs.List(api).AllPages()
 	if err == nil {
 		err = holds(page.GetBody(), "keypairs")
 	}
-	if err != nil {
-		return fmt.Errorf("looking for key pairs: %w", err)
+	if err == nil {
+		pairs, err = keypairs.ExtractKeyPairs(page)
 	}
-	pairs, err := keypairs.ExtractKeyPairs(page)
 	if err != nil {
 		return fmt.Errorf("looking for key pairs: %w", err)
 	}

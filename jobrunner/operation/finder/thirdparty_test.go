@@ -376,7 +376,7 @@ func TestThirdParties_Sweep(t *testing.T) {
 				if c.change != nil {
 					c.change(&machine)
 				}
-				require.NoError(t, a.serve(t, p).sweep(t.Context(), machine))
+				require.NoError(t, a.serve(t, p).Sweep(t.Context(), machine))
 				if !c.swept || p.keys == "" {
 					require.Empty(t, a.deleted)
 					return
@@ -387,14 +387,14 @@ func TestThirdParties_Sweep(t *testing.T) {
 		if p.keys == "" {
 			return
 		}
-		require.ErrorContains(t, (&fakeAPI{status: 503}).serve(t, p).sweep(t.Context(), machine), "looking for SSH keys")
+		require.ErrorContains(t, (&fakeAPI{status: 503}).serve(t, p).Sweep(t.Context(), machine), "looking for SSH keys")
 		refused := &fakeAPI{keys: []fakeKey{{"2", "pool-1", ours}}, deleteStatus: 403}
-		require.ErrorContains(t, refused.serve(t, p).sweep(t.Context(), machine), "removing the SSH key 2")
+		require.ErrorContains(t, refused.serve(t, p).Sweep(t.Context(), machine), "removing the SSH key 2")
 	})
 	t.Run("hetzner spares the user's own key", func(t *testing.T) {
 		a := &fakeAPI{keys: []fakeKey{{"2", "pool-1", ours}}}
 		machine.Record = map[string]any{"IsExistingKey": true}
-		require.NoError(t, a.serve(t, thirdParties[0]).sweep(t.Context(), machine))
+		require.NoError(t, a.serve(t, thirdParties[0]).Sweep(t.Context(), machine))
 		require.Empty(t, a.deleted)
 	})
 }

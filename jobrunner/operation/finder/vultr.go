@@ -110,9 +110,9 @@ func (v *vultr) destroy(ctx context.Context, server Server) error {
 	return v.unlessGone(v.client.Instance.Delete(ctx, url.PathEscape(server.ID)))
 }
 
-// sweep deletes the SSH key that the driver registered and leaves behind: the one with the machine's public key. Without that
+// Sweep deletes the SSH key that the driver registered and leaves behind: the one with the machine's public key. Without that
 // key nothing proves whose it is.
-func (v *vultr) sweep(ctx context.Context, machine Machine) error {
+func (v *vultr) Sweep(ctx context.Context, machine Machine) error {
 	if len(machine.PublicKey) == 0 {
 		return nil
 	}
