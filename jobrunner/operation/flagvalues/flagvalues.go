@@ -62,7 +62,7 @@ func flagValue(flag crdgen.Flag, request jobrunner.Request, files map[string]str
 func userValue(flag crdgen.Flag, given any) (any, error) {
 	value, err := Typed(flag.Type, given)
 	text, _ := value.(string)
-	if err != nil || !crdgen.OnlyURL(flag.Name) || text == "" || value == flag.Default {
+	if !crdgen.OnlyURL(flag.Name) || text == "" || value == flag.Default {
 		return value, err
 	}
 	if target, err := url.ParseRequestURI(text); err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {

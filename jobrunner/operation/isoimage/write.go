@@ -126,17 +126,15 @@ func shortName(name string, taken map[string]bool) string {
 		}
 		return '_'
 	}, strings.ToUpper(name)), ".")
-	base, extension = cut(base, 8), cut(strings.ReplaceAll(extension, ".", "_"), 3)
+	base, extension = fmt.Sprintf("%.8s", base), fmt.Sprintf("%.3s", strings.ReplaceAll(extension, ".", "_"))
 	short := base + "." + extension + ";1"
 	for n := 1; taken[short]; n++ {
 		tail := fmt.Sprint(n)
-		short = cut(base, 8-len(tail)) + tail + "." + extension + ";1"
+		short = fmt.Sprintf("%.*s%s.%s;1", 8-len(tail), base, tail, extension)
 	}
 	taken[short] = true
 	return short
 }
-
-func cut(s string, limit int) string { return s[:min(len(s), limit)] }
 
 // folder lays out the records of the only folder, in the order of their identifiers.
 func folder(entries []entry, records recordMaker) ([]byte, error) {

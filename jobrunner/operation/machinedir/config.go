@@ -46,11 +46,11 @@ func (d Directory) Record() (clouds.Record, error) {
 		return nil, err
 	}
 	old, _ := record["StorePath"].(string)
+	isElsewhere := !slices.Contains([]string{"", d.Store}, old)
 	for field, value := range record {
-		if text, ok := value.(string); ok && old != "" && old != d.Store {
-			if rest, below := strings.CutPrefix(text, strings.TrimSuffix(old, "/")+"/"); below {
-				record[field] = filepath.Join(d.Store, filepath.FromSlash(rest))
-			}
+		text, _ := value.(string)
+		if rest, below := strings.CutPrefix(text, strings.TrimSuffix(old, "/")+"/"); below && isElsewhere {
+			record[field] = filepath.Join(d.Store, filepath.FromSlash(rest))
 		}
 	}
 	record["StorePath"] = d.Store

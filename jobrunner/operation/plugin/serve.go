@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,10 +24,9 @@ func Serve(driver drivers.Driver, out io.Writer) error {
 	log.SetDebug(true)
 	served := rpcdriver.NewRPCServerDriver(driver)
 	registry := rpc.NewServer()
-	for _, name := range []string{rpcdriver.RPCServiceNameV0, rpcdriver.RPCServiceNameV1} {
-		if err := registry.RegisterName(name, served); err != nil {
-			return fmt.Errorf("registering the driver: %w", err)
-		}
+	err := errors.Join(registry.RegisterName(rpcdriver.RPCServiceNameV0, served), registry.RegisterName(rpcdriver.RPCServiceNameV1, served))
+	if err != nil {
+		return fmt.Errorf("registering the driver: %w", err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

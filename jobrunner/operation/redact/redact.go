@@ -88,11 +88,9 @@ func (r *Redactor) addForms(value string) {
 	for _, escaped := range forms[1:4] {
 		forms = append(forms, escapes.ReplaceAllStringFunc(escaped, strings.ToLower))
 	}
-	if encoded, err := json.Marshal(value); err == nil {
-		forms = append(forms, strings.Trim(string(encoded), `"`))
-	}
+	inJSON, _ := json.Marshal(value) // a text always can be
 	inHex := hex.EncodeToString([]byte(value))
-	forms = append(forms, inHex, strings.ToUpper(inHex))
+	forms = append(forms, strings.Trim(string(inJSON), `"`), inHex, strings.ToUpper(inHex))
 	for offset := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			// Characters at both ends also depend on the neighbours, and are left out.

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -8,6 +9,9 @@ import (
 
 // minWord is the shortest word of a text that may be a secret by itself.
 const minWord = 16
+
+// ordinary words are options, variables, paths and addresses.
+var ordinary = regexp.MustCompile(`^(\.?/|~|\$|-)|://`)
 
 // Keep has names stay readable: what is a part of one is not made secret for being a word of a text that is added later.
 func (r *Redactor) Keep(names ...string) {
@@ -39,10 +43,9 @@ func (r *Redactor) addWordsOf(text string) {
 	isBetween := func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune("\"'`=,;()[]{}<>", c) }
 	for word := range strings.FieldsFuncSeq(text, isBetween) {
 		word = strings.TrimRight(word, ":.")
-		// A token, a password or a line of a key has digits and letters; options, paths and addresses begin in other ways.
-		isOrdinary := len(word) < minWord || strings.Contains(word, "://") ||
-			slices.ContainsFunc([]string{"/", "./", "~", "$", "-"}, func(start string) bool { return strings.HasPrefix(word, start) })
-		mayBeSecret := !isOrdinary && strings.ContainsFunc(word, unicode.IsDigit) && strings.ContainsFunc(word, unicode.IsLetter)
+		// A token, a password or a line of a key has digits and letters.
+		mayBeSecret := len(word) >= minWord && !ordinary.MatchString(word) &&
+			strings.ContainsFunc(word, unicode.IsDigit) && strings.ContainsFunc(word, unicode.IsLetter)
 		if mayBeSecret && !slices.ContainsFunc(r.kept, func(name string) bool { return strings.Contains(name, word) }) {
 			r.forms[word] = true
 		}
