@@ -119,8 +119,12 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 			return nil, cause
 		}
-		if final := s.finalRefusal(err); final != nil {
-			return nil, final
+		if errors.Is(err, sshkeys.ErrHostKeyChanged) || errors.Is(err, sshkeys.ErrNoKey) {
+			return nil, err
+		}
+		if sshkeys.IsRefused(err) && (s.profile.NoServer || errors.Is(err, sshkeys.ErrJumpHost)) {
+			// The host was there before: nothing on it has yet to bring the key.
+			return nil, fail(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, s.refusal(err, sshkeys.Fingerprint(s.publicKey)))
 		}
 		if time.Now().Add(wait).After(deadline) {
 			return nil, fmt.Errorf("the server did not let us log in within %s: %w", limit, err)
@@ -129,18 +133,6 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 			return nil, err
 		}
 	}
-}
-
-// finalRefusal is why a login fails that will not succeed later either; nil while it may.
-func (s *session) finalRefusal(err error) error {
-	switch {
-	case errors.Is(err, sshkeys.ErrHostKeyChanged), errors.Is(err, sshkeys.ErrNoKey):
-		return err
-	case sshkeys.IsRefused(err) && (s.profile.NoServer || errors.Is(err, sshkeys.ErrJumpHost)):
-		// The host was there before: nothing on it has yet to bring the key.
-		return fail(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, s.refusal(err, sshkeys.Fingerprint(s.publicKey)))
-	}
-	return nil
 }
 
 func (s *session) logLogin() {

@@ -168,7 +168,7 @@ func (s *session) checkKey() error {
 func (s *session) addKey() error {
 	flag := s.profile.KeyFile
 	current, known := s.values[flag]
-	if !s.profile.KeyInPlace && (flag == "" || !known || current != "") {
+	if !s.profile.KeyInPlace && (!known || current != "") {
 		return nil
 	}
 	isUser := func(other string) bool { value, given := s.values[other]; return given && value != "" }
@@ -181,10 +181,6 @@ func (s *session) addKey() error {
 	} else {
 		s.values[flag] = name
 	}
-	return s.makeKey(name)
-}
-
-func (s *session) makeKey(name string) error {
 	pair, err := sshkeys.Generate(s.request.InstanceName)
 	if err != nil {
 		return err

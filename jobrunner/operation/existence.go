@@ -139,6 +139,8 @@ func (q *inquiry) carryOut(ctx context.Context, act action) error {
 		readTag: q.readTag, askDriver: q.askDriver, find: askFinder, search: askFinder, findAgain: askFinder,
 		forget: q.forgetGone, confirmGone: q.confirmGone, removeByDriver: q.removeByDriver, removeFound: q.removeAllFound,
 		takeFound: q.adopt, nothingLeft: q.sweepKeys,
+		mayExist: func(context.Context) error { return q.uncertain() }, giveUp: func(context.Context) error { return q.err },
+		keepRecorded: func(context.Context) error { q.advance(state.PhaseRecorded); return nil },
 	}[act]
 	if step != nil {
 		return step(ctx)
@@ -157,12 +159,6 @@ func (q *inquiry) carryOut(ctx context.Context, act action) error {
 	case nothingLeftOnRecord:
 		q.note("the state says that there is no server, so that this is of no account: %v", q.err)
 		return q.sweepKeys(ctx)
-	case keepRecorded:
-		q.advance(state.PhaseRecorded)
-	case mayExist:
-		return q.uncertain()
-	case giveUp:
-		return q.err
 	default: // nothing is to be done to make a new one, or to keep what is there
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/jobrunner/operation/finder"
+	"github.com/drover-project/drover/jobrunner/operation/flagvalues"
+	"github.com/drover-project/drover/sshkeys"
 	"github.com/drover-project/drover/state"
 )
 
@@ -139,11 +141,19 @@ func decided(t *testing.T, s *session, why purpose) action {
 	return act
 }
 
+// withKey gives the session the SSH key of an earlier attempt.
+func withKey(t *testing.T, s *session) {
+	t.Helper()
+	pair, err := sshkeys.Generate(s.request.InstanceName)
+	require.NoError(t, err)
+	require.NoError(t, flagvalues.WritePrivate(s.dir.Path("id_rsa"), pair.Private))
+}
+
 // What is unfinished is removed, although its key is at hand.
 func TestFound_unfinished(t *testing.T) {
 	with := &scripted{found: []finder.Server{{ID: "z/pool-1", Name: "another", Unfinished: true}}}
 	s := finding(t, "google", with)
-	require.NoError(t, s.makeKey(s.dir.Path("id_rsa")))
+	withKey(t, s)
 	require.Equal(t, makeNew, decided(t, s, forCreate))
 	require.Equal(t, []string{"z/pool-1"}, with.removed)
 	require.Equal(t, state.PhaseGone, s.journal.Phase)

@@ -65,7 +65,7 @@ func TestNamesake(t *testing.T) {
 func TestNamesake_ours(t *testing.T) {
 	with := &scripted{found: []finder.Server{{ID: "/subscriptions/x", Name: "pool-1"}}}
 	s, _ := named(t, with, "", "m-uid")
-	require.NoError(t, s.makeKey(s.dir.Path("id_rsa")))
+	withKey(t, s)
 	require.Equal(t, takeFound, decided(t, s, forCreate))
 
 	s, _ = named(t, &scripted{}, "", "")

@@ -140,10 +140,19 @@ func (s *session) describe(ctx context.Context) error {
 			return err
 		}
 	}
-	if !s.reached(state.PhaseCreated) {
-		if login.Host == "" && !s.profile.NoServer {
-			return s.removeUnfinished(ctx)
+	if login.Host == "" && !s.profile.NoServer && !s.reached(state.PhaseCreated) {
+		s.log.printf("removing the server: the driver never finished it and knows no address of it")
+		if err := s.driver.Do(ctx, plugin.Remove); err != nil {
+			return s.driverFailure(rkev1.RemoveFailedReason, err)
 		}
+		s.sweep(ctx)
+		if there, _ := s.look(ctx, s.naming() == byName); there == saysGone {
+			s.record = nil
+			s.advance(state.PhaseGone)
+		}
+		return failf(rkev1.ServerIncompleteReason, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
+	}
+	if !s.reached(state.PhaseCreated) {
 		s.advance(state.PhaseCreated)
 	}
 	server := s.profile.Server(clouds.Facts{
@@ -154,20 +163,6 @@ func (s *session) describe(ctx context.Context) error {
 	s.server = &server
 	s.takeKeys(login.KeyPath)
 	return nil
-}
-
-// removeUnfinished removes a server of which nobody knows an address, so that the next attempt makes another one.
-func (s *session) removeUnfinished(ctx context.Context) error {
-	s.log.printf("removing the server: the driver never finished it and knows no address of it")
-	if err := s.driver.Do(ctx, plugin.Remove); err != nil {
-		return s.driverFailure(rkev1.RemoveFailedReason, err)
-	}
-	s.sweep(ctx)
-	if there, _ := s.look(ctx, s.naming() == byName); there == saysGone {
-		s.record = nil
-		s.advance(state.PhaseGone)
-	}
-	return failf(rkev1.ServerIncompleteReason, rkev1.ClassTransient, "an earlier attempt left an unfinished server without address; it was removed")
 }
 
 // driverLogin is how the driver logs in, where the machine does not say another user or port.

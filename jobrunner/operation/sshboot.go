@@ -57,7 +57,8 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("uploading the bootstrap script: %w", err))
 	}
 	s.log.printf("running the bootstrap script on the server")
-	return s.runProgram(ctx, client, "running the bootstrap script", runOnce, s.log, s.options.MarkerRoot+"/"+s.marker(), upload, s.request.InstanceName, s.options.HostsFile)
+	return s.runProgram(ctx, client, "running the bootstrap script", runOnce, s.log,
+		s.options.MarkerRoot+"/"+s.marker(), upload, s.request.InstanceName, s.options.HostsFile)
 }
 
 // runProgram has the server run one of our own programs as root, with arguments.
@@ -170,12 +171,8 @@ func (s *session) cleanHost(ctx context.Context) error {
 	if known, ok := errors.AsType[*failure](err); ok {
 		return known
 	}
-	return failf(rkev1.HostNotCleanedReason, rkev1.ClassTransient, "the host %s keeps what this machine brought there, for it was not cleaned: %w", s.hostName(), err)
-}
-
-// hostName is for people.
-func (s *session) hostName() string {
-	return cmp.Or(s.record.Text("IPAddress"), s.request.InstanceName)
+	host := cmp.Or(s.record.Text("IPAddress"), s.request.InstanceName)
+	return failf(rkev1.HostNotCleanedReason, rkev1.ClassTransient, "the host %s keeps what this machine brought there, for it was not cleaned: %w", host, err)
 }
 
 func (s *session) cleanOverSSH(ctx context.Context) error {
@@ -213,7 +210,8 @@ func (s *session) cleanOverSSH(ctx context.Context) error {
 	case statusNoRoot, bootstrap.CleanRefused:
 		noRoot := map[int]string{statusNoRoot: "the SSH user may not become root there, it needs sudo without a password"}
 		why = cmp.Or(noRoot[status], why)
-		return failf(rkev1.HostNotCleanedReason, rkev1.ClassInvalid, "the host %s was not cleaned: %s", s.hostName(), why)
+		host := cmp.Or(s.record.Text("IPAddress"), s.request.InstanceName)
+		return failf(rkev1.HostNotCleanedReason, rkev1.ClassInvalid, "the host %s was not cleaned: %s", host, why)
 	}
 	return fmt.Errorf("%s (exit code %d)", cmp.Or(why, "the script said nothing"), status)
 }
