@@ -190,10 +190,7 @@ func (e Evidence) Outliving() *corev1.Pod {
 
 // running says what holds a Job up, if anything does.
 func running(e Evidence) Verdict {
-	v := Verdict{}
-	if e.Job.Status.StartTime != nil {
-		v.Start = e.Job.Status.StartTime.Time
-	}
+	v := Verdict{Start: ptr.Deref(e.Job.Status.StartTime, metav1.Time{}).Time}
 	own := e.Own()
 	for i := range own {
 		if reason, message := HeldUp(&own[i]); reason != "" {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -235,16 +234,7 @@ func readPlain(dir, name string, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() || info.Size() > limit {
 		return nil, fmt.Errorf("%s is no regular file of at most %d bytes", name, limit)
 	}
-	file, err := os.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(content)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", name, limit)
-	}
-	return content, err
+	return readBounded(path, limit, syscall.O_NOFOLLOW|syscall.O_NONBLOCK)
 }
 
 // cgroups is where a container sees its own control groups.

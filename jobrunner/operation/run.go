@@ -275,7 +275,7 @@ var (
 // readRequest reads the request and the bootstrap data from the mounted request Secret.
 func readRequest(dir string) (jobrunner.Request, []byte, error) {
 	var request jobrunner.Request
-	content, err := readBounded(filepath.Join(dir, jobrunner.RequestKey), maxRequestBytes)
+	content, err := readBounded(filepath.Join(dir, jobrunner.RequestKey), maxRequestBytes, 0)
 	if err != nil {
 		return request, nil, fmt.Errorf("reading the request: %w", err)
 	}
@@ -294,15 +294,15 @@ func readRequest(dir string) (jobrunner.Request, []byte, error) {
 	if !request.HasBootstrap {
 		return request, nil, nil
 	}
-	data, err := readBounded(filepath.Join(dir, jobrunner.BootstrapKey), maxRequestBytes)
+	data, err := readBounded(filepath.Join(dir, jobrunner.BootstrapKey), maxRequestBytes, 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return request, nil, fmt.Errorf("reading the bootstrap data: %w", err)
 	}
 	return request, data, nil
 }
 
-func readBounded(name string, limit int64) ([]byte, error) {
-	file, err := os.Open(filepath.Clean(name))
+func readBounded(name string, limit int64, flags int) ([]byte, error) {
+	file, err := os.OpenFile(filepath.Clean(name), os.O_RDONLY|flags, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -247,10 +247,10 @@ func recall(dir datadir.Dir) (state before, ok bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return before{}, false, nil
 	}
-	if err != nil {
-		return before{}, false, fmt.Errorf("reading the machine's former state: %w", err)
+	if err == nil {
+		err = json.Unmarshal(raw, &state)
 	}
-	if err := json.Unmarshal(raw, &state); err != nil {
+	if err != nil {
 		return before{}, false, fmt.Errorf("reading the machine's former state: %w", err)
 	}
 	return state, true, nil

@@ -123,10 +123,11 @@ func WriteFiles(dir string, files map[string][]byte) (map[string]string, error) 
 
 // WritePrivate writes a file, and the directory that it is in, where only we can read it.
 func WritePrivate(name string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return fmt.Errorf("writing an option's file: %w", err)
+	err := os.MkdirAll(filepath.Dir(name), 0o700)
+	if err == nil {
+		err = os.WriteFile(name, content, 0o600)
 	}
-	if err := os.WriteFile(name, content, 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("writing an option's file: %w", err)
 	}
 	return nil
