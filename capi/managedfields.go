@@ -19,7 +19,11 @@ func dropManagedFields(in any) {
 	case *metav1.PartialObjectMetadata:
 		obj.SetManagedFields(nil)
 	case *clusterv1.Machine:
-		obj.ManagedFields = oneOwner(obj.ManagedFields)
+		toMigrate := func(owner metav1.ManagedFieldsEntry) bool { return owner.Manager == beforeFirstApply }
+		if len(obj.ManagedFields) > 0 && !slices.ContainsFunc(obj.ManagedFields, toMigrate) {
+			obj.ManagedFields = slices.Clone(obj.ManagedFields[:1])
+			obj.ManagedFields[0].FieldsV1 = nil
+		}
 	case *unstructured.Unstructured:
 		if obj.GroupVersionKind().Group == rkev1.MachineGroupVersion.Group {
 			dropFieldsOfOwners(obj)
@@ -35,17 +39,7 @@ const (
 	clusterNameField = "f:" + clusterv1.ClusterNameLabel
 )
 
-func oneOwner(owners []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	toMigrate := func(owner metav1.ManagedFieldsEntry) bool { return owner.Manager == beforeFirstApply }
-	if len(owners) == 0 || slices.ContainsFunc(owners, toMigrate) {
-		return owners
-	}
-	owner := owners[0]
-	owner.FieldsV1 = nil
-	return []metav1.ManagedFieldsEntry{owner}
-}
-
-// dropFieldsOfOwners is oneOwner for what is not typed, without making it typed for that.
+// dropFieldsOfOwners does the same with what is not typed, without making it typed for that.
 func dropFieldsOfOwners(obj *unstructured.Unstructured) {
 	owners, _, err := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "managedFields")
 	list, ok := owners.([]any)

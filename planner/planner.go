@@ -114,24 +114,19 @@ func isControlPlane(r Roles) bool { return r.ControlPlane }
 
 const lacksLabel = "none of the cluster's machines that stay has the label %s=true"
 
-// withoutEtcd tells a cluster that has lost its etcd machines from one that has none yet.
-func (p *planner) withoutEtcd() *fault {
-	switch {
-	case p.bootstrapped():
-		return p.lost()
-	case len(p.staying(func(Roles) bool { return true })) == 0:
-		return because(rkev1.WaitingForMachinesReason, "the cluster has no machine that stays: they are made by MachineDeployments whose machines have the labels of their roles")
-	}
-	return because(rkev1.NoEtcdMachineReason, lacksLabel, rkev1.EtcdRoleLabel)
-}
-
 // isComplete looks for what every plan needs of the cluster.
 func (p *planner) isComplete() *fault {
 	switch {
 	case !p.InfrastructureProvisioned:
 		return because(rkev1.WaitingForInfrastructureReason, "the cluster's infrastructure is not provisioned")
 	case len(p.staying(isEtcd)) == 0:
-		return p.withoutEtcd()
+		switch { // a cluster that has lost its etcd machines is another than one that has none yet
+		case p.bootstrapped():
+			return p.lost()
+		case len(p.staying(func(Roles) bool { return true })) == 0:
+			return because(rkev1.WaitingForMachinesReason, "the cluster has no machine that stays: they are made by MachineDeployments whose machines have the labels of their roles")
+		}
+		return because(rkev1.NoEtcdMachineReason, lacksLabel, rkev1.EtcdRoleLabel)
 	case len(p.staying(isControlPlane)) == 0:
 		return because(rkev1.NoControlPlaneMachineReason, lacksLabel, rkev1.ControlPlaneRoleLabel)
 	case p.Tokens.Server == "" || p.Tokens.Agent == "":

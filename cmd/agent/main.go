@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -58,7 +57,16 @@ func command(env func(string) (string, bool), environ []string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), c, environ, startLogging(cmd.ErrOrStderr(), verbosity))
+			// One line per event, and the time is left to journald, which has it anyway. The libraries' log joins ours.
+			options := &slog.HandlerOptions{Level: slog.Level(-verbosity), ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey && len(groups) == 0 {
+					return slog.Attr{}
+				}
+				return a
+			}}
+			log := logr.FromSlogHandler(slog.NewTextHandler(cmd.ErrOrStderr(), options))
+			klog.SetLogger(log)
+			return run(cmd.Context(), c, environ, log)
 		},
 	}
 	root.PersistentFlags().StringVar(&file, "config", file, "the agent's configuration, readable by its owner alone (default: $CATTLE_AGENT_CONFIG, "+installedConfig+" if it is there, or "+defaultConfig+")")
@@ -80,19 +88,6 @@ func command(env func(string) (string, bool), environ []string) *cobra.Command {
 		},
 	})
 	return root
-}
-
-// startLogging writes one line per event and leaves the time to journald, which has it anyway. The libraries' log joins ours.
-func startLogging(to io.Writer, verbosity int) logr.Logger {
-	handler := slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.Level(-verbosity), ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey && len(groups) == 0 {
-			return slog.Attr{}
-		}
-		return a
-	}})
-	log := logr.FromSlogHandler(handler)
-	klog.SetLogger(log)
-	return log
 }
 
 func run(ctx context.Context, c *config, environ []string, log logr.Logger) error {

@@ -111,13 +111,6 @@ func (o *options) validate() error {
 	p.unless(o.maxConcurrentJobs >= 0, "--max-concurrent-jobs=%d is negative", o.maxConcurrentJobs)
 	p.unless(o.scanInterval == 0 || o.scanInterval >= minScanInterval && o.scanInterval <= maxScanInterval,
 		"--scan-interval=%s is neither 0 nor between %s and %s", o.scanInterval, minScanInterval, maxScanInterval)
-	o.validateNames(&p)
-	o.agents.validate(&p)
-	o.jobs.validate(&p)
-	return multierror.Append(nil, p...).ErrorOrNil()
-}
-
-func (o *options) validateNames(p *mistakes) {
 	p.unless(o.managerNamespace != "", "--manager-namespace must not be empty")
 	named := []struct{ name, value string }{{"namespace", o.namespace}, {"manager-namespace", o.managerNamespace}}
 	for _, trusted := range o.trustedCredentialNamespaces {
@@ -127,6 +120,9 @@ func (o *options) validateNames(p *mistakes) {
 		p.unless(namespace.value == "" || len(validation.IsDNS1123Label(namespace.value)) == 0, "--%s=%s is no name of a namespace", namespace.name, namespace.value)
 	}
 	p.unless(len(validation.IsValidLabelValue(o.watchFilter)) == 0, "--watch-filter=%s is no value of a label", o.watchFilter)
+	o.agents.validate(&p)
+	o.jobs.validate(&p)
+	return multierror.Append(nil, p...).ErrorOrNil()
 }
 
 func isBindAddress(address string) bool {

@@ -50,12 +50,7 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	if !s.state.Claimed {
 		return nil
 	}
-	return r.keepVersion(ctx, s)
-}
-
-// keepVersion has a credential that is the same as was used last keep its version: some tools touch Secrets all the time, and an attempt for each
-// touch would be a loop.
-func (r *Reconciler) keepVersion(ctx context.Context, s *scope) error {
+	// A credential that is the same as was used last keeps its version: some tools touch Secrets all the time, and an attempt for each touch would be a loop.
 	last, err := r.lastCredential(ctx, s)
 	if last.Version != "" && maps.Equal(last.Env, s.credential.Env) && maps.EqualFunc(last.Files, s.credential.Files, bytes.Equal) {
 		s.credential.Version = last.Version

@@ -61,7 +61,13 @@ func (r *Reconciler) removeByJob(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if !seen.State.UnderWay() {
-		err = r.recall(ctx, s)
+		// What another Job needs.
+		if err = r.recallDriver(ctx, s); err == nil {
+			err = r.recallCredential(ctx, s)
+		}
+		if err == nil && s.inFallback() {
+			err = r.checkRecordedDriver(ctx, s)
+		}
 	}
 	if err == nil {
 		err = r.attempt(ctx, s, state.Remove)
@@ -99,17 +105,6 @@ func (s *scope) abandoned(err error) error {
 	}
 	s.conditions.True(rkev1.DeleteJobCondition, rkev1.AbandonedReason, s.leftBehind())
 	return nil
-}
-
-// recall finds what another Job needs.
-func (r *Reconciler) recall(ctx context.Context, s *scope) error {
-	if err := r.recallDriver(ctx, s); err != nil {
-		return err
-	}
-	if err := r.recallCredential(ctx, s); err != nil || !s.inFallback() {
-		return err
-	}
-	return r.checkRecordedDriver(ctx, s)
 }
 
 // nothingMade reports whether no driver was ever asked for a server. A state that was lost tells nothing.

@@ -116,24 +116,17 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 			continue
 		}
 		log.FromContext(ctx).Info("Removing a cached driver that nothing uses", "driver", binary.driver, "digest", digest)
-		if err := r.forgetBinary(ctx, digest); err != nil {
-			return false, err
+		// The first part goes first, so that a binary that is half gone does not look whole.
+		first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: driver.CachePartName(digest, 0)}}
+		err := client.IgnoreNotFound(r.opts.Client.Delete(ctx, first))
+		if err == nil {
+			err = r.opts.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{driver.CacheDigestLabel: digest})
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("removing the cached driver %s: %w", digest, err)
 		}
 	}
 	return left, nil
-}
-
-// forgetBinary removes the first part first, so that a binary that is half gone does not look whole.
-func (r *Reconciler) forgetBinary(ctx context.Context, digest string) error {
-	first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: driver.CachePartName(digest, 0)}}
-	err := r.opts.Client.Delete(ctx, first)
-	if client.IgnoreNotFound(err) == nil {
-		err = r.opts.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{driver.CacheDigestLabel: digest})
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the cached driver %s: %w", digest, err)
-	}
-	return nil
 }
 
 // pruneKinds removes the kinds of drivers that no NodeDriver has: one that was renamed, or removed past its finalizer. Kinds

@@ -138,7 +138,7 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		return err
 	}
 	if claim.Len() == 0 {
-		return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "%s on the host %s is no file: whoever was root there has put something else in its place. Look at the host, and remove it",
+		return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "%s on the host %s is empty or no file: whoever was root there has put something else in its place. Look at the host, and remove it",
 			file, s.server.SSHHost)
 	}
 	uid, rest, _ := strings.Cut(strings.ToValidUTF8(claim.String(), "?"), "\n")

@@ -117,7 +117,15 @@ func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, k
 	case "Cluster":
 		report, err := e.explainCluster(ctx, api, namespace, name)
 		if errors.Is(err, errNoCluster) {
-			return e.explainGoneCluster(ctx, api, namespace, name)
+			left := api.ClusterRemains(ctx, namespace, name)
+			if report = explain.GoneCluster(left, e.called()); report != nil {
+				return report, nil
+			}
+			what := "nothing with its label is left"
+			if len(left.Problems) > 0 {
+				what = "what is left of it cannot be told: " + strings.Join(left.Problems, "; ")
+			}
+			return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A'), and %s", name, namespace, what)
 		}
 		return report, err
 	case "RKEControlPlane":
@@ -169,19 +177,6 @@ func (e *env) explainCluster(ctx context.Context, api *inventory.API, namespace,
 
 // errNoCluster is of a Cluster that does not exist.
 var errNoCluster = errors.New("no Cluster of this name exists")
-
-// explainGoneCluster explains what is left of a Cluster that does not exist, or tells that nothing is.
-func (e *env) explainGoneCluster(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
-	left := api.ClusterRemains(ctx, namespace, name)
-	if report := explain.GoneCluster(left, e.called()); report != nil {
-		return report, nil
-	}
-	what := "nothing with its label is left"
-	if len(left.Problems) > 0 {
-		what = "what is left of it cannot be told: " + strings.Join(left.Problems, "; ")
-	}
-	return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A'), and %s", name, namespace, what)
-}
 
 func (e *env) explainControlPlane(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
 	snapshot, err := api.ControlPlaneSnapshot(ctx, namespace, name, e.Now())

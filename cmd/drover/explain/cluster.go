@@ -227,7 +227,13 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	if r.Blocker == nil {
 		r.Verdict = []string{"The cluster is as its specification says."}
 	}
-	r.tellWarnings(s)
+	// What in the specification has no effect holds nothing up.
+	if warning := newStep(rkev1.WarningsCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition)); warning.State == StepDone {
+		r.Verdict = appendNew(r.Verdict, "A warning: "+warning.Message)
+		for _, next := range warning.next {
+			r.Next = appendCommand(r.Next, next)
+		}
+	}
 	r.tellNodes(s)
 	if r.Blocker != nil && len(r.Next) == 0 {
 		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
@@ -297,18 +303,6 @@ func (r *Report) tellServers(s *facts.ClusterSnapshot) {
 // askAbout says how to hear more of a machine.
 func (r *Report) askAbout(m *clusterv1.Machine, what string) {
 	r.Next = appendCommand(r.Next, advice.Words{"ns": m.Namespace, "machine": m.Name}.Fill(what + ": drover why {machine} -n {ns}")[0])
-}
-
-// tellWarnings tells what in the specification has no effect, which holds nothing up.
-func (r *Report) tellWarnings(s *facts.ClusterSnapshot) {
-	step := newStep(rkev1.WarningsCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition))
-	if step.State != StepDone {
-		return
-	}
-	r.Verdict = appendNew(r.Verdict, "A warning: "+step.Message)
-	for _, next := range step.next {
-		r.Next = appendCommand(r.Next, next)
-	}
 }
 
 // tellNodes tells of Nodes that were there and are not well, at most three.
