@@ -2,6 +2,7 @@ package apply
 
 import (
 	"reflect"
+	"slices"
 )
 
 // contains tells whether live has everything that desired has. Lists must have the same items; maps of live may have more
@@ -21,15 +22,7 @@ func contains(live, desired any) bool {
 		return true
 	case []any:
 		have, ok := live.([]any)
-		if !ok && live != nil || len(have) != len(want) {
-			return false
-		}
-		for i, item := range want {
-			if !contains(have[i], item) {
-				return false
-			}
-		}
-		return true
+		return (ok || live == nil) && slices.EqualFunc(have, want, contains)
 	}
 	return sameScalar(live, desired)
 }

@@ -66,7 +66,7 @@ func (r Rule) Check(value any) error {
 		}
 		return nil
 	}
-	if r.Matches != "" && !regexp.MustCompile(r.Matches).MatchString(text) || r.Without != "" && regexp.MustCompile(r.Without).MatchString(text) {
+	if !regexp.MustCompile(r.Matches).MatchString(text) || r.Without != "" && regexp.MustCompile(r.Without).MatchString(text) {
 		return errors.New(r.Says)
 	}
 	return nil

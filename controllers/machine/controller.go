@@ -287,7 +287,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 			}
 			return []Request{{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(obj)}}
 		}
-		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), itself, c.options.watches(), predicate.Or(changed(), c.options.handedOver())))
+		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), itself, c.options.watches(), c.options.changed()))
 	}
 	// With the kind's informer goes our handler. Nobody else watches these kinds by their metadata: Cluster API has informers of its own.
 	c.stop = func(ctx context.Context, gvk schema.GroupVersionKind) error {
@@ -301,7 +301,10 @@ func (c *Controller) Register(mgr manager.Manager) error {
 		kindSource(informers, &corev1.Pod{}, c.ofPod, podChanges()),
 		kindSource(informers, secrets, c.ofSecret),
 		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, predicate.TypedGenerationChangedPredicate[*clusterv1.Machine]{}),
-		kindSource(informers, &clusterv1.Machine{}, c.ofAwaitedMachine, deletionChanges()),
+		// Those that wait for a CAPI Machine's deletion.
+		kindSource(informers, &clusterv1.Machine{}, func(_ context.Context, m *clusterv1.Machine) []Request {
+			return c.watchIndex.in(watchKey{kind: "Machine", name: client.ObjectKeyFromObject(m)})
+		}, deletionChanges()),
 		kindSource(informers, &clusterv1.Cluster{}, c.ofCluster, clusterChanges()),
 		kindSource(informers, &managementv3.NodeDriver{}, c.ofNodeDriver),
 		c.calls(),

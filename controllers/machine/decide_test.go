@@ -608,8 +608,8 @@ func TestMetrics_countMachinesAndAttempts(t *testing.T) {
 	require.Equal(t, "2", attempts())
 	require.Empty(t, took("Cancelled"), "what was cut short says nothing of how long it takes")
 
-	m.forget(s.request)
-	m.forget(s.request)
+	m.count(s.request, tally{})
+	m.count(s.request, tally{})
 	require.Equal(t, "0", inPhase(rkev1.PhaseFailed))
 	require.Empty(t, m.counted)
 }
@@ -650,7 +650,7 @@ func TestMetrics_countWhatMachinesWaitFor(t *testing.T) {
 			if c.counted != nil {
 				require.Equal(t, "0", waiting(c.counted[0], c.counted[1]))
 			}
-			m.forget(s.request)
+			m.count(s.request, tally{})
 			require.Empty(t, m.counted)
 		})
 	}

@@ -120,7 +120,7 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 		return step.Wait(rkev1.WaitingForBootstrapReason,
 			fmt.Sprintf("the CAPI Machine %s has no spec.bootstrap.dataSecretName yet: its bootstrap provider sets it", s.machine.Name), 0)
 	}
-	if !isSecretName(*name) {
+	if len(validation.IsDNS1123Subdomain(*name)) > 0 {
 		return step.Stall(rkev1.BootstrapSecretInvalidReason, fmt.Errorf("spec.bootstrap.dataSecretName of the CAPI Machine %s is %q, "+
 			"which no Secret is called: it is the name of a Secret in the Machine's namespace", s.machine.Name, *name))
 	}
@@ -141,8 +141,6 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 	return r.checkUserData(s)
 }
 
-func isSecretName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
-
 // checkUserData tells early what the Job would tell late, as far as that needs no parsing: the data is anybody's, the manager
 // everybody's.
 func (r *Reconciler) checkUserData(s *scope) error {
@@ -150,7 +148,7 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	if err != nil {
 		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be read: %v", s.bootstrap.Name, err), 0)
 	}
-	way, err := r.way(s)
+	way, err := userdata.Way(s.driver.ref.Name, s.driver.way, r.kind.Fields)
 	if err != nil && summary.Format != userdata.Empty {
 		return step.Wait(rkev1.UserDataHabitUnknownReason, err.Error(), 0)
 	}
@@ -191,11 +189,6 @@ func (s *scope) checkJoined(way clouds.UserData) error {
 			way.Flag, err), 0)
 	}
 	return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be joined with the machine's own user data: %v", s.bootstrap.Name, err), 0)
-}
-
-// way is how the machine's driver takes user data.
-func (r *Reconciler) way(s *scope) (clouds.UserData, error) {
-	return userdata.Way(s.driver.ref.Name, s.driver.way, r.kind.Fields)
 }
 
 // driverFacts are what a Job needs to know of the driver and tell it.

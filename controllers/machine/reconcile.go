@@ -174,7 +174,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	}
 	obj.SetManagedFields(nil) // nobody here reads them, and they are the larger part of the object
 	if gone := err != nil; gone || !r.watched(obj) {
-		r.metrics.forget(request)
+		r.metrics.count(request, tally{})
 		r.breaker.Leave(request, r.Clock.Now())
 		r.jobs.Release(request)
 		if gone {
@@ -186,7 +186,8 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	if err != nil {
 		return nil, err
 	}
-	s := &scope{DriverMachine: obj, request: request, management: r.Management, before: obj.DeepCopy(), was: slices.Clone(status.Conditions), status: status, now: r.Clock.Now()}
+	s := &scope{DriverMachine: obj, request: request, management: r.Management, before: obj.DeepCopy(),
+		was: slices.Clone(status.Conditions), status: status, now: r.Clock.Now()}
 	s.conditions = step.NewConditions(&s.status.Conditions, obj.GetGeneration(), s.now)
 	s.conditions.Advise = func(c metav1.Condition) []string {
 		about, last := s.advice(r.kind.Driver), ptr.Deref(s.status.LastAttempt, rkev1.AttemptStatus{})

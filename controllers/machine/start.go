@@ -30,6 +30,7 @@ import (
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
+	"github.com/drover-project/drover/userdata"
 )
 
 // start claims an attempt and makes its Job.
@@ -201,7 +202,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 		Abandon:            claim.Operation == state.Remove && s.Abandoned(),
 	}
 	task := jobrunner.Task{Settings: r.Settings, Request: request, Credential: s.credential, Owner: s.Reference(), Hash: claim.Hash, Try: claim.Try, Made: claim.Made}
-	if way, err := r.way(s); err == nil {
+	if way, err := userdata.Way(s.driver.ref.Name, s.driver.way, r.kind.Fields); err == nil {
 		task.Request.UserData = way
 	}
 	if s.bootstrap != nil && claim.Operation == state.Create {

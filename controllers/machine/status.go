@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -52,7 +53,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error 
 			}
 		}
 		r.emit(s)
-		r.metrics.forget(s.request)
+		r.metrics.count(s.request, tally{})
 		return r.release(ctx, s)
 	}
 	wrote, err := r.writeStatus(ctx, s)
@@ -76,12 +77,12 @@ func (s *scope) summarize() {
 	if held[ptr.Deref(s.conditions.Get(rkev1.CreateJobCondition), metav1.Condition{}).Reason] == "" {
 		s.status.HeldBy = ""
 	}
-	isTrue := func(condition string) bool { return meta.IsStatusConditionTrue(s.status.Conditions, condition) }
 	if s.deleting() {
 		s.status.Phase, s.status.Ready = rkev1.PhaseDeleting, false
 		s.summarizeDeletion()
 		return
 	}
+	isTrue := func(condition string) bool { return meta.IsStatusConditionTrue(s.status.Conditions, condition) }
 	s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, order...)
 	// The last of the steps has no condition before it ran.
 	if isTrue(rkev1.ReadyCondition) && s.conditions.Get(rkev1.StateStoredCondition) == nil {
@@ -149,7 +150,7 @@ func (s *scope) advice(driver string) advice.Machine {
 	}
 	if s.machine != nil {
 		about.CAPIMachine, about.Cluster = s.machine.Name, s.machine.Spec.ClusterName
-		if name := ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, ""); isSecretName(name) {
+		if name := ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, ""); len(validation.IsDNS1123Subdomain(name)) == 0 {
 			about.Bootstrap = name
 		}
 	}
@@ -227,7 +228,8 @@ const (
 
 // waitsUntil says by the reason of the Job's condition what a machine waits for.
 var waitsUntil = map[string]string{rkev1.JobQueuedReason: untilJob, rkev1.WaitingForQuotaReason: untilTurn, rkev1.WaitingForCapacityReason: untilTurn,
-	rkev1.WaitingForRateLimitReason: untilTurn, rkev1.WaitingForRetryReason: untilTurn, rkev1.AttemptsExhaustedReason: untilChange, rkev1.ServerMayExistReason: untilChange}
+	rkev1.WaitingForRateLimitReason: untilTurn, rkev1.WaitingForRetryReason: untilTurn,
+	rkev1.AttemptsExhaustedReason: untilChange, rkev1.ServerMayExistReason: untilChange}
 
 func newMetrics() *metrics {
 	return &metrics{
@@ -257,20 +259,20 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// count counts a machine in another way than before, or, with nothing to add, not any more.
-func (m *metrics) count(request Request, now tally, add float64) {
+// count counts a machine in another way than before, or, with none, not any more.
+func (m *metrics) count(request Request, now tally) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was, known := m.counted[request]
-	if known && was == now && add > 0 {
+	if was == now {
 		return
 	}
 	if known {
 		m.add(was, -1)
 		delete(m.counted, request)
 	}
-	if add > 0 {
-		m.add(now, add)
+	if now != (tally{}) {
+		m.add(now, 1)
 		m.counted[request] = now
 	}
 }
@@ -303,7 +305,7 @@ func (s *scope) tally(driver string) tally {
 
 // observe counts the machine, and its last attempt if this reconcile is the first to see its end.
 func (m *metrics) observe(s *scope, driver string) {
-	m.count(s.request, s.tally(driver), 1)
+	m.count(s.request, s.tally(driver))
 	last := s.status.LastAttempt
 	before, err := rkev1.DriverMachine{Unstructured: s.before}.Status()
 	if err != nil || last == nil {
@@ -319,5 +321,3 @@ func (m *metrics) observe(s *scope, driver string) {
 	took := last.EndTime.Sub(last.StartTime.Time)
 	m.duration.WithLabelValues(s.request.Kind.Kind, last.Operation, last.Outcome).Observe(max(took, 0*time.Second).Seconds())
 }
-
-func (m *metrics) forget(request Request) { m.count(request, tally{}, 0) }

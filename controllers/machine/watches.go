@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -83,11 +84,6 @@ func ofCAPIMachine(_ context.Context, m *clusterv1.Machine) []Request {
 		NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: ref.Name}}}
 }
 
-// ofAwaitedMachine maps a CAPI Machine to the infrastructure that waits for its deletion.
-func (c *Controller) ofAwaitedMachine(_ context.Context, m *clusterv1.Machine) []Request {
-	return c.watchIndex.in(watchKey{kind: "Machine", name: client.ObjectKeyFromObject(m)})
-}
-
 // ofCluster maps a Cluster to the infrastructure of all its Machines, and to machines whose CAPI Machine is gone.
 func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) []Request {
 	machines := &clusterv1.MachineList{}
@@ -108,14 +104,14 @@ func updates[T client.Object](changed func(was, is T) bool) predicate.TypedFuncs
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
 }
 
-// changed lets pass all but changes of status, which are our own.
-func changed() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
+// changed lets pass all but changes of status, which are our own, and with them machines that become this manager's, or another's.
+func (o Options) changed() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
 	return updates(func(was, is *metav1.PartialObjectMetadata) bool {
 		return was.Generation != is.Generation || was.ResourceVersion == is.ResourceVersion ||
 			!was.DeletionTimestamp.Equal(is.DeletionTimestamp) ||
 			!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) ||
 			!equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences) ||
-			!slices.Equal(was.Finalizers, is.Finalizers)
+			!slices.Equal(was.Finalizers, is.Finalizers) || o.watched(was) != o.watched(is)
 	})
 }
 
@@ -211,11 +207,7 @@ func (i *watchIndex) forget(request Request) {
 func (i *watchIndex) in(key watchKey) []Request {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	requests := make([]Request, 0, len(i.byKey[key]))
-	for request := range i.byKey[key] {
-		requests = append(requests, request)
-	}
-	return requests
+	return slices.Collect(maps.Keys(i.byKey[key]))
 }
 
 // watched reports whether a machine is this manager's to work on.
@@ -230,9 +222,4 @@ func (o Options) watches() predicate.TypedPredicate[*metav1.PartialObjectMetadat
 		return o.watched(e.ObjectOld) || o.watched(e.ObjectNew)
 	}
 	return only
-}
-
-// handedOver lets pass machines that become this manager's, or another's.
-func (o Options) handedOver() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
-	return updates(func(was, is *metav1.PartialObjectMetadata) bool { return o.watched(was) != o.watched(is) })
 }

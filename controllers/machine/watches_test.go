@@ -58,11 +58,11 @@ func TestChanged_letsPassAllButStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := base()
 			tt.change(is)
-			require.Equal(t, tt.want, passes(changed(), base(), is))
+			require.Equal(t, tt.want, passes(Options{}.changed(), base(), is))
 		})
 	}
-	require.True(t, changed().Create(event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: base()}))
-	require.True(t, changed().Delete(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: base()}))
+	require.True(t, Options{}.changed().Create(event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: base()}))
+	require.True(t, Options{}.changed().Delete(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: base()}))
 }
 
 func jobWith(change func(*batchv1.Job)) *batchv1.Job {
@@ -334,7 +334,7 @@ func TestWatches_ofThisManagersMachines(t *testing.T) {
 		return m
 	}
 	o := Options{WatchFilter: "blue"}
-	relabelled := predicate.And(o.watches(), predicate.Or(changed(), o.handedOver()))
+	relabelled := predicate.And(o.watches(), o.changed())
 	for name, tt := range map[string]struct {
 		was, is string
 		want    bool

@@ -142,10 +142,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading the NodeDriver: %w", err)
 	}
-	if nd.DeletionTimestamp.IsZero() {
-		if err := r.ensureFinalizer(ctx, nd); err != nil {
-			return step.Result(err)
-		}
+	if err := r.ensureFinalizer(ctx, nd); err != nil {
+		return step.Result(err)
 	}
 	s := r.newScope(nd)
 	outcome := r.reconcile(ctx, s)
@@ -165,6 +163,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 // ensureFinalizer holds a NodeDriver while there are machines of its kinds, and no longer: one without must not hold up who takes Drover
 // away, its manager first. One that was brought along comes back when it is deleted, and needs no finalizer.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, nd *v3.NodeDriver) error {
+	if !nd.DeletionTimestamp.IsZero() {
+		return nil
+	}
 	used, err := false, error(nil)
 	if !nd.Spec.Builtin {
 		used, err = r.hasMachines(ctx, nd.DriverName())
@@ -262,7 +263,7 @@ func (r *Reconciler) ofCAPIMachine(ctx context.Context, obj client.Object) []ctr
 		return nil
 	}
 	return r.requests(ctx, func(nd *v3.NodeDriver) bool {
-		return namesMachineOf(machine, nd.DriverName()) && (!nd.Spec.Builtin || !nd.Spec.Active)
+		return machine.Spec.InfrastructureRef.GroupKind() == kindsOf(nd.DriverName())[0].GroupKind() && (!nd.Spec.Builtin || !nd.Spec.Active)
 	})
 }
 
@@ -315,8 +316,9 @@ func (r *Reconciler) newScope(nd *v3.NodeDriver) *scope {
 	return s
 }
 
-// ready sets the summary to something else than what the conditions add up to.
-func (s *scope) notReady(reason, message string) {
+// notReady sets the summary to something else than what the conditions add up to, and waits.
+func (s *scope) notReady(reason, message string, after time.Duration) error {
 	s.summed = true
 	s.conditions.False(v3.ReadyCondition, reason, message)
+	return step.Wait(reason, message, after)
 }

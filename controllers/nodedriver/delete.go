@@ -3,6 +3,7 @@ package nodedriver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/driver"
 )
 
@@ -23,11 +23,11 @@ const userNet = time.Minute
 // binary and NodeDriver stay, so that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	name := s.nd.DriverName()
-	successor, err := r.successor(ctx, s.nd)
+	succeeded, err := r.hasSuccessor(ctx, s.nd)
 	if err != nil {
 		return err
 	}
-	if successor != "" {
+	if succeeded {
 		r.opts.Watch.Stop(s.nd.Name)
 		return nil
 	}
@@ -41,8 +41,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 			return nil
 		}
 		message := "this NodeDriver is being deleted, but stays with its kinds, for " + found.use("them") + ". It goes by itself when the machines are deleted"
-		s.notReady(v3.DeletionBlockedReason, message)
-		return step.Wait(v3.DeletionBlockedReason, message, userNet)
+		return s.notReady(v3.DeletionBlockedReason, message, userNet)
 	}
 	r.opts.Watch.Stop(s.nd.Name)
 	left, err := r.removeKinds(ctx, name)
@@ -51,8 +50,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	}
 	if len(left) > 0 {
 		message := "this NodeDriver is being deleted, and the API server takes its kinds away: " + strings.Join(left, ", ")
-		s.notReady(v3.RemovingKindsReason, message)
-		return step.Wait(v3.RemovingKindsReason, message, establishNet)
+		return s.notReady(v3.RemovingKindsReason, message, establishNet)
 	}
 	// Older versions of the driver were kept for the machines they made.
 	err = r.opts.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(driver.CacheNamespace), client.MatchingLabels{rkev1.NodeDriverLabel: name})
@@ -62,19 +60,15 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// successor names another NodeDriver, or one made anew, of the same driver name, which has the kinds already or takes them over.
-func (r *Reconciler) successor(ctx context.Context, nd *v3.NodeDriver) (string, error) {
+// hasSuccessor reports whether there is another NodeDriver, or one made anew, of the same driver name, which has the kinds already or takes them over.
+func (r *Reconciler) hasSuccessor(ctx context.Context, nd *v3.NodeDriver) (bool, error) {
 	var all v3.NodeDriverList
 	if err := r.opts.Reader.List(ctx, &all); err != nil {
-		return "", fmt.Errorf("listing NodeDrivers: %w", err)
+		return false, fmt.Errorf("listing NodeDrivers: %w", err)
 	}
-	for i := range all.Items {
-		other := &all.Items[i]
-		if other.UID != nd.UID && other.DriverName() == nd.DriverName() && other.DeletionTimestamp.IsZero() {
-			return other.Name, nil
-		}
-	}
-	return "", nil
+	return slices.ContainsFunc(all.Items, func(other v3.NodeDriver) bool {
+		return other.UID != nd.UID && other.DriverName() == nd.DriverName() && other.DeletionTimestamp.IsZero()
+	}), nil
 }
 
 // removeKinds deletes a driver's CRDs, as far as they are ours, and returns the kinds that are not gone yet.

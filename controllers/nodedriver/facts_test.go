@@ -94,12 +94,19 @@ func TestProbeHash(t *testing.T) {
 
 func TestOlderComesFirst(t *testing.T) {
 	at := func(name string, second int64) *v3.NodeDriver {
-		return &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}
+		return &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))},
+			Spec: v3.NodeDriverSpec{DisplayName: "acme"}}
 	}
-	require.True(t, isOlder(at("z", 1), at("a", 2)))
-	require.False(t, isOlder(at("a", 2), at("z", 1)))
-	require.True(t, isOlder(at("a", 1), at("b", 1)), "made in one second: the name decides")
-	require.False(t, isOlder(at("b", 1), at("a", 1)))
+	taken := func(nd *v3.NodeDriver, all ...*v3.NodeDriver) string {
+		return nameTaken(nd, []v3.NodeDriver{*nd, *all[0]})
+	}
+	require.Equal(t, "z", taken(at("a", 2), at("z", 1)))
+	require.Empty(t, taken(at("z", 1), at("a", 2)))
+	require.Equal(t, "a", taken(at("b", 1), at("a", 1)), "made in one second: the name decides")
+	require.Empty(t, taken(at("a", 1), at("b", 1)))
+	other := at("z", 1)
+	other.Spec.DisplayName = "other"
+	require.Empty(t, taken(at("a", 2), other))
 }
 
 func TestOptions_areWhereEachKindHasThem(t *testing.T) {
@@ -113,11 +120,11 @@ func TestOptions_areWhereEachKindHasThem(t *testing.T) {
 	machine := object("rke-machine.cattle.io/v1", "AcmeMachine", map[string]any{"spec": fields})
 	template := object("rke-machine.cattle.io/v1", "AcmeMachineTemplate", map[string]any{"spec": map[string]any{"template": map[string]any{"spec": fields}}})
 	config := object("rke-machine-config.cattle.io/v1", "AcmeConfig", map[string]any{"region": "x"})
-	require.Equal(t, fields, options(machine))
-	require.Equal(t, fields, options(template))
-	require.Equal(t, "x", options(config)["region"], "a config has its fields at the top")
-	require.Empty(t, options(object("rke-machine.cattle.io/v1", "AcmeMachine", map[string]any{"spec": "odd"})))
-	require.Empty(t, options(object("rke-machine.cattle.io/v1", "AcmeMachineTemplate", map[string]any{})))
+	require.Equal(t, fields, given(machine, nil))
+	require.Equal(t, fields, given(template, nil))
+	require.Equal(t, "x", given(config, nil)["region"], "a config has its fields at the top")
+	require.Empty(t, given(object("rke-machine.cattle.io/v1", "AcmeMachine", map[string]any{"spec": "odd"}), nil))
+	require.Empty(t, given(object("rke-machine.cattle.io/v1", "AcmeMachineTemplate", map[string]any{}), nil))
 }
 
 func withStatus(change func(*v3.NodeDriver)) *v3.NodeDriver {

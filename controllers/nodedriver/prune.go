@@ -69,11 +69,6 @@ func unsettled(nd *v3.NodeDriver) bool {
 	return nd.Spec.Active && !driver.IsBuiltin(nd) && !meta.IsStatusConditionTrue(nd.Status.Conditions, v3.ReadyCondition)
 }
 
-// fresh reports whether something was made a moment ago.
-func (r *Reconciler) fresh(obj client.Object) bool {
-	return r.opts.Now().Sub(obj.GetCreationTimestamp().Time) < pruneGrace
-}
-
 // cached is one binary in the cache, as its ConfigMaps' metadata tell.
 type cached struct {
 	driver string
@@ -83,11 +78,12 @@ type cached struct {
 // pruneBinaries removes the cached binaries that no NodeDriver has and no machine's server was made with; it reports whether
 // one is left that may be removed later.
 func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
-	// By the label that their digest is.
+	// By the label that their digest is. What was made a moment ago is fresh.
+	since := r.opts.Now().Add(-pruneGrace)
 	binaries := map[string]cached{}
 	err = r.each(ctx, corev1.SchemeGroupVersion.WithKind("ConfigMap"), func(part *metav1.PartialObjectMetadata) {
 		digest := part.Labels[driver.CacheDigestLabel]
-		binaries[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], fresh: binaries[digest].fresh || r.fresh(part)}
+		binaries[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], fresh: binaries[digest].fresh || part.CreationTimestamp.After(since)}
 	}, client.InNamespace(driver.CacheNamespace), client.HasLabels{driver.CacheDigestLabel})
 	if err != nil {
 		return false, fmt.Errorf("looking into the cache of drivers: %w", err)
@@ -134,11 +130,11 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 // some are left that may be removed later.
 func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
 	// The drivers that have CRDs of ours, and whether one of those is fresh.
-	orphans := map[string]bool{}
+	since, orphans := r.opts.Now().Add(-pruneGrace), map[string]bool{}
 	err = r.each(ctx, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), func(crd *metav1.PartialObjectMetadata) {
 		if _, ours := crd.Annotations[crdgen.FieldsAnnotation]; ours && crd.DeletionTimestamp.IsZero() {
 			name := crd.Labels[rkev1.NodeDriverLabel]
-			orphans[name] = orphans[name] || r.fresh(crd)
+			orphans[name] = orphans[name] || crd.CreationTimestamp.After(since)
 		}
 	}, client.HasLabels{rkev1.NodeDriverLabel})
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -37,17 +36,13 @@ func (r *Reconciler) validate(ctx context.Context, s *scope) error {
 	if s.rules, err = crdgen.RulesFromAnnotations(s.nd.Annotations); err != nil {
 		return step.Stall(v3.InvalidReason, err)
 	}
-	// The name is the oldest's that asks for it.
 	var all v3.NodeDriverList
 	if err := r.opts.Client.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing NodeDrivers: %w", err)
 	}
-	for i := range all.Items {
-		other := &all.Items[i]
-		if isOlder(other, s.nd) && other.DriverName() == s.nd.DriverName() {
-			return step.Stall(v3.NameTakenReason, errors.New("NodeDriver "+other.Name+" has the driver name "+s.nd.DriverName()+
-				" already: give this one another spec.displayName, or remove one of them"))
-		}
+	if taken := nameTaken(s.nd, all.Items); taken != "" {
+		return step.Stall(v3.NameTakenReason, errors.New("NodeDriver "+taken+" has the driver name "+s.nd.DriverName()+
+			" already: give this one another spec.displayName, or remove one of them"))
 	}
 	if len(warnings) > 0 {
 		s.conditions.True(v3.ValidCondition, v3.WeakChecksumReason, strings.Join(warnings, "; "))
@@ -55,8 +50,16 @@ func (r *Reconciler) validate(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func isOlder(a, b *v3.NodeDriver) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+// nameTaken names an older NodeDriver of the same driver name: the name is the oldest's that asks for it.
+func nameTaken(nd *v3.NodeDriver, all []v3.NodeDriver) string {
+	for i := range all {
+		other := &all[i]
+		older := cmp.Or(other.CreationTimestamp.Compare(nd.CreationTimestamp.Time), cmp.Compare(other.Name, nd.Name)) < 0
+		if older && other.DriverName() == nd.DriverName() {
+			return other.Name
+		}
+	}
+	return ""
 }
 
 // install learns the driver's flags: from the table made at build time, or from what the probe's driver answered.
@@ -136,12 +139,8 @@ func (r *Reconciler) establish(ctx context.Context, s *scope) error {
 			return err
 		}
 		live := &apiextensionsv1.CustomResourceDefinition{}
-		err := r.opts.Reader.Get(ctx, client.ObjectKeyFromObject(crd), live)
-		if apierrors.IsNotFound(err) {
-			waiting = append(waiting, crd.Name) // it was being deleted when it was applied, and is gone now
-			continue
-		}
-		if err != nil {
+		// One that was being deleted when it was applied may be gone now: it is established no more than one that is new.
+		if err := r.opts.Reader.Get(ctx, client.ObjectKeyFromObject(crd), live); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading CRD %s: %w", crd.Name, err)
 		}
 		if why := apply.NotAccepted(live); why != "" {
@@ -198,8 +197,7 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 		r.opts.Watch.Ensure(s.nd.Name, name)
 		message := "spec.active is false, but the kinds stay, for " + found.use("them")
 		s.conditions.True(v3.ActiveCondition, v3.KeptForMachinesReason, message)
-		s.notReady(v3.KeptForMachinesReason, message)
-		return step.Wait(v3.KeptForMachinesReason, message, userNet)
+		return s.notReady(v3.KeptForMachinesReason, message, userNet)
 	}
 	r.opts.Watch.Stop(s.nd.Name)
 	if _, err := r.removeKinds(ctx, name); err != nil {
@@ -207,23 +205,20 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 	}
 	s.conditions.Drop(v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition)
 	s.nd.Status.ConfigKind, s.nd.Status.MachineKind, s.nd.Status.MachineTemplateKind, s.nd.Status.Fields = "", "", "", 0
-	s.notReady(v3.InactiveReason, "spec.active is false")
-	return step.Wait(v3.InactiveReason, "", 0)
+	return s.notReady(v3.InactiveReason, "spec.active is false", 0)
 }
 
 func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crdgen.Field) error {
 	name := s.nd.DriverName()
 	// The fields of the kinds as they are served now; none when there are no kinds, or none of ours.
-	var old []crdgen.Field
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err := r.opts.Reader.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(name).Machine)}, crd)
-	if client.IgnoreNotFound(err) != nil {
+	key := client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(name).Machine)}
+	if err := r.opts.Reader.Get(ctx, key, crd); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the present CRD: %w", err)
 	}
-	if err == nil {
-		if old, err = crdgen.FieldsFromCRD(crd); err != nil && !errors.Is(err, crdgen.ErrNoFields) {
-			return err
-		}
+	old, err := crdgen.FieldsFromCRD(crd)
+	if err != nil && !errors.Is(err, crdgen.ErrNoFields) {
+		return err
 	}
 	changes := crdgen.Incompatible(old, fields)
 	if len(changes) == 0 {
@@ -235,7 +230,7 @@ func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crd
 	}
 	var hits []string
 	for _, change := range changes {
-		if objects := users[change.Field]; objects != nil {
+		if objects, used := users[change.Field]; used {
 			hits = append(hits, fmt.Sprintf("%s, which %s", change, objects.use("")))
 		}
 	}

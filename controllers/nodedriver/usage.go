@@ -137,16 +137,11 @@ func (r *Reconciler) eachCAPIMachine(ctx context.Context, driverName string, do 
 		return fmt.Errorf("listing CAPI Machines: %w", err)
 	}
 	for i := range all.Items {
-		if namesMachineOf(&all.Items[i], driverName) {
+		if all.Items[i].Spec.InfrastructureRef.GroupKind() == kindsOf(driverName)[0].GroupKind() {
 			do(&all.Items[i])
 		}
 	}
 	return nil
-}
-
-func namesMachineOf(machine *clusterv1.Machine, driverName string) bool {
-	ref := machine.Spec.InfrastructureRef
-	return ref.APIGroup == crdgen.MachineGroup && ref.Kind == crdgen.KindsOf(driverName).Machine
 }
 
 // hasMachines reports whether there is a machine of a driver, or a CAPI Machine that names one.
@@ -172,32 +167,22 @@ func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, 
 	return has, err
 }
 
-// fieldUsers finds, for each field, the objects that give it a value. A default that the API server wrote into a config is none: nobody gave
-// it, and nobody can take it out.
-func (r *Reconciler) fieldUsers(ctx context.Context, driverName string, present []crdgen.Field) (map[string]*users, error) {
+// fieldUsers finds, for each field, the objects that give it a value.
+func (r *Reconciler) fieldUsers(ctx context.Context, driverName string, present []crdgen.Field) (map[string]users, error) {
 	kinds, err := r.servedKinds(ctx, driverName)
 	if err != nil {
 		return nil, err
 	}
-	byField := map[string]*users{}
+	byField := map[string]users{}
 	for _, gvk := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := r.pages(ctx, list, func() {
 			for i := range list.Items {
-				given := options(&list.Items[i])
-				if gvk.Group == crdgen.ConfigGroup {
-					for _, field := range present {
-						if field.IsDefault(given[field.Name]) {
-							delete(given, field.Name)
-						}
-					}
-				}
-				for field := range crdgen.FieldsInUse(given) {
-					if byField[field] == nil {
-						byField[field] = &users{}
-					}
-					byField[field].add(gvk.Kind, &list.Items[i])
+				for field := range crdgen.FieldsInUse(given(&list.Items[i], present)) {
+					of := byField[field]
+					of.add(gvk.Kind, &list.Items[i])
+					byField[field] = of
 				}
 			}
 		})
@@ -237,11 +222,17 @@ func (r *Reconciler) pages(ctx context.Context, list client.ObjectList, page fun
 	}
 }
 
-// options are the part of an object that the driver's flags became.
-func options(obj *unstructured.Unstructured) map[string]any {
+// given is the part of an object that the driver's flags became. A default that the API server wrote into a config does not count: nobody gave
+// it, and nobody can take it out.
+func given(obj *unstructured.Unstructured, present []crdgen.Field) map[string]any {
 	path := []string{"spec"}
 	switch {
 	case obj.GroupVersionKind().Group == crdgen.ConfigGroup:
+		for _, field := range present {
+			if field.IsDefault(obj.Object[field.Name]) {
+				delete(obj.Object, field.Name)
+			}
+		}
 		return obj.Object
 	case strings.HasSuffix(obj.GetKind(), "MachineTemplate"):
 		path = []string{"spec", "template", "spec"}
@@ -310,9 +301,8 @@ func (w *UserWatch) Ensure(nodeDriver, driverName string) {
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { wake() },
 			UpdateFunc: func(before, after any) {
-				was, isMeta := before.(*metav1.PartialObjectMetadata)
-				is, areMeta := after.(*metav1.PartialObjectMetadata)
-				if !isMeta || !areMeta || was.Generation != is.Generation {
+				was, is := before.(*metav1.PartialObjectMetadata), after.(*metav1.PartialObjectMetadata) //nolint:forcetypeassert // this informer has nothing else
+				if was.Generation != is.Generation {
 					wake() // a status is written more often than all the rest
 				}
 			},

@@ -104,7 +104,8 @@ func (r *Reconciler) ensureEndpoint(ctx context.Context, obj *rkev1.RKECluster) 
 		return err
 	}
 	ref := cluster.Spec.ControlPlaneRef
-	if obj.Spec.ControlPlaneEndpoint.IsValid() || cluster.Spec.ControlPlaneEndpoint.IsValid() || ref.GroupKind() != rkev1.GroupVersion.WithKind("RKEControlPlane").GroupKind() {
+	if obj.Spec.ControlPlaneEndpoint.IsValid() || cluster.Spec.ControlPlaneEndpoint.IsValid() ||
+		ref.GroupKind() != rkev1.GroupVersion.WithKind("RKEControlPlane").GroupKind() {
 		return nil
 	}
 	before := obj.DeepCopy()

@@ -214,14 +214,12 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	var listed, report *state.ScanReport
+	var listed *state.ScanReport
 	if first := seen.Evidence.State.Result; first.IsRead() && first.Value.Attempt == int32(looking) {
 		listed = first.Value.Scan
 	}
 	verdict := seen.Verdict
-	if verdict.Result != nil {
-		report = verdict.Result.Scan
-	}
+	report := ptr.Deref(verdict.Result, state.Result{}).Scan
 	switch next(phase(s.Status.Attempt), seen.State, listed != nil, report != nil) {
 	case begin:
 		s.Status.Attempt = int32(looking)

@@ -1,6 +1,7 @@
 package serverscan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,10 +96,7 @@ func (s *Schedule) Round(ctx context.Context) (time.Duration, error) {
 			accounts[at] = usage{unused: !used, since: lookedAt(scan), scanning: endOf(scan).IsZero()}
 		}
 	}
-	now := time.Now()
-	if s.Clock != nil {
-		now = s.Clock.Now()
-	}
+	now := cmp.Or[clock.PassiveClock](s.Clock, clock.RealClock{}).Now()
 	next, made := s.Interval, 0
 	var errs []error
 	for at, use := range accounts {
