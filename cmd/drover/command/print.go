@@ -61,14 +61,15 @@ func (o *output) isTable() bool { return o.format() == "" || o.format() == "wide
 
 // check finds a wrong -o before anything is read.
 func (o *output) check(cmd *cobra.Command) error {
-	if o.isTable() || o.format() == "name" {
+	named := o.format() == "name"
+	if o.isTable() || named && slices.Contains(o.formats, "name") {
 		return nil
 	}
 	var err error
-	if o.printer, err = o.flags.ToPrinter(); err != nil {
-		if genericclioptions.IsNoCompatiblePrinterError(err) {
-			err = fmt.Errorf("the output %q is unknown; -o takes %s", o.format(), strings.Join(o.formats, ", "))
-		}
+	if o.printer, err = o.flags.ToPrinter(); named || genericclioptions.IsNoCompatiblePrinterError(err) {
+		return usagef(cmd, "the output %q is unknown; -o takes %s", o.format(), strings.Join(o.formats, ", "))
+	}
+	if err != nil {
 		return usage(cmd, err)
 	}
 	return nil

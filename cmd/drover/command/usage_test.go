@@ -65,6 +65,7 @@ func TestWrongUsage(t *testing.T) {
 		"gc without tags":         {[]string{"gc", "--driver", "exoscale"}, "docs/orphans.md"},
 		"gc with negative grace":  {[]string{"gc", "--grace", "-1h"}, "must not be negative"},
 		"gc as XML":               {[]string{"gc", "-o", "xml"}, "-o takes json"},
+		"gc as names":             {[]string{"gc", "-o", "name"}, "-o takes json, yaml, wide, jsonpath"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, command.Options{}, "", c.args...)
