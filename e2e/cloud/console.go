@@ -218,6 +218,9 @@ func addFault(command commandFor) *cobra.Command {
 		case "refused":
 			rule.Effect = fault.Refused(message)
 		case "slow-boot":
+			if delay <= 0 {
+				return errors.New("slow-boot needs a --delay of more than 0")
+			}
 			rule.Effect = fault.Effect{Boot: &fault.Boot{Delay: delay}}
 		default:
 			return fmt.Errorf("there is no effect %q; there are %s", q.args[0], names)

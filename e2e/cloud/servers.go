@@ -88,6 +88,9 @@ func (c *Cloud) StopServer(ctx context.Context, name string) error {
 
 // PowerCycle takes the power from every droplet and server of a name, and gives it back: what was on disk is still there.
 func (c *Cloud) PowerCycle(ctx context.Context, name string) error {
+	if name == "" { // of which the account lists every droplet
+		return errors.New("switching servers off and on: a name must be given")
+	}
 	if c.real == nil {
 		return errors.New("switching servers off and on: simulated ones have no power")
 	}

@@ -53,6 +53,9 @@ func (r Rule) validate() error {
 	if _, at, _ := strings.Cut(r.Match, " "); !strings.HasPrefix(at, "/") {
 		return fmt.Errorf("checking fault: match %q is not of the form \"METHOD /path\"", r.Match)
 	}
+	if r.Skip < 0 || r.Count < 0 {
+		return errors.New("checking fault: a count is negative")
+	}
 	switch e := r.Effect; {
 	case e == (Effect{}):
 		return errors.New("checking fault: it has no effect")

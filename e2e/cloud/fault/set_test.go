@@ -81,6 +81,8 @@ func TestAddRefusesBadRules(t *testing.T) {
 		"no method":   {Match: "/v2/x", Effect: fault.Quota},
 		"bad pattern": {Match: "GET /v2/[", Effect: fault.Quota},
 		"no effect":   {Match: fault.AnyRequest},
+		"never":       {Match: fault.AnyRequest, Count: -3, Effect: fault.Quota},
+		"before all":  {Match: fault.AnyRequest, Skip: -1, Effect: fault.Quota},
 		"two effects": {Match: fault.AnyRequest, Effect: fault.Effect{Status: 500, Drop: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
