@@ -61,6 +61,8 @@ func writtenObjects() []written {
 		scan("kept for ages", "spec: {driver: digitalocean, cloudCredentialSecretName: one, ttlSecondsAfterFinished: 9999999999}"),
 		scan("a grace period of ages", "spec: {driver: digitalocean, cloudCredentialSecretName: one, gracePeriod: 9999999h}"),
 		scan("the longest grace period", "spec: {driver: digitalocean, cloudCredentialSecretName: one, gracePeriod: 999999h999999m999999.999999999s999999999ms}"),
+		scan("a deleted Cluster", "spec: {driver: digitalocean, cloudCredentialSecretName: one, deletedClusters: [5f3c0a5e-6d51-4b63-9e62-0f1e2d3c4b5a]}"),
+		scan("a deleted Cluster by its name", "spec: {driver: digitalocean, cloudCredentialSecretName: one, deletedClusters: [store]}"),
 		scan("text for remove", "spec: {driver: digitalocean, cloudCredentialSecretName: one, remove: 'true'}"),
 		scan("an empty driver", "spec: {driver: '', cloudCredentialSecretName: one}"),
 		scan("a long driver", "spec: {driver: "+strings.Repeat("d", 64)+", cloudCredentialSecretName: one}"),

@@ -60,6 +60,7 @@ type ServerScanSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 	DeletedClusters []string `json:"deletedClusters,omitempty"`
 	// TTLSecondsAfterFinished is how long it stays after it is done, as a Job's; an hour by default.
 	//

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,9 @@ type gcOptions struct {
 	deletedClusters    []string
 }
 
+// kubernetesUID is what a ServerScan takes too.
+var kubernetesUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
 func newGC(e *env) *cobra.Command {
 	o := &gcOptions{}
 	cmd := &cobra.Command{
@@ -50,10 +54,17 @@ that takes and for which drivers it is possible. Where no machine is left to tel
 				return usagef(cmd, "--credential needs --driver")
 			case o.credential != "" && o.allNamespaces:
 				return usagef(cmd, "--credential and --all-namespaces exclude each other")
-			case o.grace < 0 || o.timeout <= 0:
-				return usagef(cmd, "--grace and --timeout must not be negative")
+			case o.grace < 0:
+				return usagef(cmd, "--grace must not be negative")
+			case o.timeout <= 0:
+				return usagef(cmd, "--timeout must be more than 0")
 			case o.driver != "" && !clouds.Of(o.driver).Lists:
 				return usagef(cmd, "servers of driver %q cannot be listed by their tags (see docs/orphans.md)", o.driver)
+			}
+			for _, uid := range o.deletedClusters {
+				if !kubernetesUID.MatchString(uid) {
+					return usagef(cmd, "--deleted-cluster: %q is no UID as Kubernetes writes it", uid)
+				}
 			}
 			if err := o.output.check(cmd); err != nil {
 				return err

@@ -64,6 +64,9 @@ func TestWrongUsage(t *testing.T) {
 		"gc everywhere":           {[]string{"gc", "--credential", "x", "--driver", "digitalocean", "-A"}, "exclude each other"},
 		"gc without tags":         {[]string{"gc", "--driver", "exoscale"}, "docs/orphans.md"},
 		"gc with negative grace":  {[]string{"gc", "--grace", "-1h"}, "must not be negative"},
+		"gc without time":         {[]string{"gc", "--timeout", "0"}, "--timeout must be more than 0"},
+		"gc of a Cluster's name":  {[]string{"gc", "--deleted-cluster", "foo"}, `--deleted-cluster: "foo" is no UID`},
+		"gc of a large UID":       {[]string{"gc", "--deleted-cluster", "5F3C0A5E-6D51-4B63-9E62-0F1E2D3C4B5A"}, "is no UID as Kubernetes writes it"},
 		"gc as XML":               {[]string{"gc", "-o", "xml"}, "-o takes json"},
 		"gc as names":             {[]string{"gc", "-o", "name"}, "-o takes json, yaml, wide, jsonpath"},
 	} {
