@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -59,10 +60,12 @@ func newJobOptions(env lookupEnv) jobOptions {
 		}
 		return variable{}
 	}
+	defaults := jobrunner.Settings{}.WithDefaults()
 	ownHTTP, ownHTTPS := first("HTTP_PROXY", "http_proxy"), first("HTTPS_PROXY", "https_proxy")
 	return jobOptions{
 		httpProxy: ownHTTP.value, httpsProxy: ownHTTPS.value, noProxy: first("NO_PROXY", "no_proxy").value,
 		ownHTTP: ownHTTP, ownHTTPS: ownHTTPS,
+		deadline: defaults.Deadline, ttl: defaults.TTL, gracePeriod: defaults.GracePeriod,
 	}
 }
 
@@ -81,37 +84,55 @@ func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 		flags.Lookup(name).DefValue = "" // --help does not tell the environment's, which may hold a password
 	}
 	flags.StringVar(&j.caFile, "job-ca-file", "", "PEM file of further CA certificates that Jobs trust")
-	flags.DurationVar(&j.deadline, "job-deadline", 0, "when a Job's pod is ended that has not ended by itself, counted from when a node has taken it (default 40m)")
-	flags.DurationVar(&j.ttl, "job-ttl", 0, "how long a Job stays after its end (default 24h)")
-	flags.DurationVar(&j.gracePeriod, "job-grace-period", 0, "how long a Job's pod has to save what it knows when it is stopped (default 90s)")
+	flags.DurationVar(&j.deadline, "job-deadline", j.deadline, "when a Job's pod is ended that has not ended by itself, counted from when a node has taken it")
+	flags.DurationVar(&j.ttl, "job-ttl", j.ttl, "how long a Job stays after its end")
+	flags.DurationVar(&j.gracePeriod, "job-grace-period", j.gracePeriod, "how long a Job's pod has to save what it knows when it is stopped")
 	flags.DurationVar(&j.sshTimeout, "job-ssh-timeout", 0, "how long to try to log in to a server (default 2m, and 5m to bootstrap it so)")
 	flags.StringToStringVar(&j.requests, "job-requests", nil, "resources a Job asks for (default cpu=50m,memory=96Mi)")
 	flags.StringToStringVar(&j.limits, "job-limits", nil, "resources a Job may use (default cpu=1,memory=768Mi)")
 }
 
+// duration is a flag's value, and what it is when it is not given.
+type duration struct {
+	name             string
+	value, otherwise time.Duration
+}
+
+func (j *jobOptions) durations() []duration {
+	defaults := jobrunner.Settings{}.WithDefaults()
+	return []duration{{"job-deadline", j.deadline, defaults.Deadline}, {"job-ttl", j.ttl, defaults.TTL},
+		{"job-grace-period", j.gracePeriod, defaults.GracePeriod}, {"job-ssh-timeout", j.sshTimeout, defaults.SSHTimeout}}
+}
+
+// kubernetesArchitectures are those of nodes with Linux, as Go names them.
+var kubernetesArchitectures = []string{"amd64", "arm", "arm64", "ppc64le", "riscv64", "s390x"}
+
+func isImage(text string) bool {
+	_, err := name.ParseReference(text)
+	return err == nil
+}
+
 // validate names everything that is wrong with the flags for Jobs.
 func (j *jobOptions) validate(p *mistakes) {
 	p.unless(j.image != "", "--machine-image must be given")
+	p.unless(j.image == "" || isImage(j.image), "--machine-image: %q is no name of an image", j.image)
 	policies := []corev1.PullPolicy{"", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 	p.unless(slices.Contains(policies, corev1.PullPolicy(j.pullPolicy)), "--image-pull-policy=%s is none of Always, IfNotPresent, Never", j.pullPolicy)
-	for _, name := range j.pullSecrets {
+	for i, name := range j.pullSecrets {
+		p.unless(!slices.Contains(j.pullSecrets[:i], name), "--image-pull-secrets: %q is there twice", name)
 		p.unless(len(validation.IsDNS1123Subdomain(name)) == 0, "--image-pull-secrets: %q is no name of a Secret", name)
 	}
 	for _, key := range slices.Sorted(maps.Keys(j.nodeSelector)) {
 		err := checkLabel(key, j.nodeSelector[key])
 		p.unless(err == nil, "--node-selector: %w", err)
 	}
+	p.unless(len(j.architectures) > 0, "--job-architectures must name one, such as amd64 or arm64")
 	for _, architecture := range j.architectures {
-		p.unless(architecture != "" && len(validation.IsValidLabelValue(architecture)) == 0,
-			"--job-architectures: %q is no architecture, such as amd64 or arm64", architecture)
+		p.unless(slices.Contains(kubernetesArchitectures, architecture), "--job-architectures: %q is no architecture, such as amd64 or arm64", architecture)
 	}
 	j.validateProxies(p)
-	// Kubernetes counts in seconds; 0 stands for the default.
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"job-deadline", j.deadline}, {"job-ttl", j.ttl}, {"job-grace-period", j.gracePeriod}, {"job-ssh-timeout", j.sshTimeout}} {
-		p.unless(d.value == 0 || d.value >= time.Second, "--%s=%s must be at least a second, and not negative", d.name, d.value)
+	for _, d := range j.durations() { // Kubernetes counts in seconds
+		p.unless(d.value == d.otherwise || d.value >= time.Second, "--%s=%s must be at least a second", d.name, d.value)
 	}
 	_, err := parseTolerations(j.tolerations)
 	p.unless(err == nil, "%w", err)

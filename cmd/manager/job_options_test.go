@@ -230,6 +230,7 @@ func TestManifests_refuse(t *testing.T) {
 		"reading --job-ca-file":                                       {"--job-ca-file=/nonexistent"},
 		"--capi=maybe is none of auto":                                {"--capi=maybe"},
 		"--api-server-cidr=192.0.2.1 is not of the form":              {"--api-server-cidr=192.0.2.1"},
+		"192.0.2.10/24 begins within its range: write 192.0.2.0/24":   {"--api-server-cidr=192.0.2.10/24"},
 		"reading --webhook-client-ca-file":                            {"--webhook-client-ca-file=/dev/null"},
 		"--job-deadline=-1s must be at least a second":                {"--job-deadline=-1s"},
 		"--machine-image must be given":                               {"--machine-image="},

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
@@ -106,8 +105,9 @@ func (o *manifestOptions) validate() error {
 	p.unless(o.settings.Replicas >= 1, "--replicas=%d must be at least 1", o.settings.Replicas)
 	p.unless(len(validation.IsDNS1123Label(o.settings.Namespace)) == 0, "--namespace=%s is no name of a namespace", o.settings.Namespace)
 	for _, cidr := range o.settings.Webhooks.APIServerCIDRs {
-		_, err := netip.ParsePrefix(cidr)
+		prefix, err := netip.ParsePrefix(cidr)
 		p.unless(err == nil, "--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr)
+		p.unless(prefix == prefix.Masked(), "--api-server-cidr=%s begins within its range: write %s", cidr, prefix.Masked())
 	}
 	o.validateAgents(&p)
 	manager := command(func(string) (string, bool) { return "", false })
@@ -157,11 +157,8 @@ func (j *jobOptions) furtherArgs() []string {
 	if !slices.Equal(j.architectures, []string{runtime.GOARCH}) {
 		add("job-architectures", strings.Join(j.architectures, ","))
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"job-deadline", j.deadline}, {"job-ttl", j.ttl}, {"job-grace-period", j.gracePeriod}, {"job-ssh-timeout", j.sshTimeout}} {
-		if d.value > 0 {
+	for _, d := range j.durations() {
+		if d.value != d.otherwise {
 			add(d.name, d.value.String())
 		}
 	}

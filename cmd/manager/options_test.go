@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,9 +89,15 @@ func wrongFlags() map[string]struct{ args, want []string } {
 			[]string{`--image-pull-secrets: "Two" is no name of a Secret`, `--image-pull-secrets: "three/x" is no name of a Secret`}},
 		"nodes": {[]string{"--node-selector=disk=fast,a b=c,x=y z"},
 			[]string{`--node-selector: "a b" is no key of a label or taint`, `--node-selector: "y z" is no value of a label or taint`}},
+		"pull Secrets twice": {[]string{"--image-pull-secrets=a,b,a"}, []string{`--image-pull-secrets: "a" is there twice`}},
+		"image by digest":    {[]string{"--machine-image=[::1]:5000/a/b:1@sha256:" + strings.Repeat("0a", 32)}, nil},
+		"no name of one":     {[]string{"--machine-image=A B"}, []string{`--machine-image: "A B" is no name of an image`}},
+		"no architecture":    {[]string{"--job-architectures="}, []string{"--job-architectures must name one, such as amd64 or arm64"}},
+		"architectures":      {[]string{"--job-architectures=s390x,bogus"}, []string{`--job-architectures: "bogus" is no architecture, such as amd64 or arm64`}},
 		"durations": {[]string{"--job-deadline=-1s", "--job-ttl=999ms", "--job-grace-period=1ns", "--job-ssh-timeout=0s"}, []string{
-			"--job-deadline=-1s must be at least a second, and not negative", "--job-ttl=999ms must be at least a second, and not negative",
-			"--job-grace-period=1ns must be at least a second, and not negative"}},
+			"--job-deadline=-1s must be at least a second", "--job-ttl=999ms must be at least a second", "--job-grace-period=1ns must be at least a second"}},
+		"no time": {[]string{"--job-deadline=0", "--job-ttl=0", "--job-grace-period=0s"}, []string{
+			"--job-deadline=0s must be at least a second", "--job-ttl=0s must be at least a second", "--job-grace-period=0s must be at least a second"}},
 		"several": {[]string{"--capi=no", "--job-limits=cpu=much", "--tolerations=a:Never"}, []string{"--capi=no is none of auto, embedded, external",
 			`--tolerations: the effect of "a:Never" is none of NoSchedule, PreferNoSchedule, NoExecute`, "--job-limits: cpu=much is no quantity"}},
 	}
