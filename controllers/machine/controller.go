@@ -46,7 +46,7 @@ import (
 // +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=delete
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinesets;machinedeployments;machinepools,verbs=get
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinesets;machinedeployments,verbs=get
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=*,verbs=get
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkecontrolplanes,verbs=get
 // +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers,verbs=get;list;watch

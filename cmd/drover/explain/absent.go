@@ -117,7 +117,7 @@ func explainGone(r *Report, s *facts.Snapshot) {
 		r.Next = []string{"See the machines there are: drover get -A"}
 	case state.ServerMayExist:
 		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there: "+facts.Clean(came(state))+". A server may exist.")
-		r.Next = []string{"Look in the cloud for a server called {instance}", "Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n {ns} delete secret {state}"}
+		r.Next = []string{"Look in the cloud for a server called {instance}", "Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n {ns} patch secret {state} --type=merge -p '{\"metadata\":{\"finalizers\":null}}' && kubectl -n {ns} delete secret {state}"}
 	default:
 		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there and says that no server is left.")
 		r.Next = []string{"The Secret may go: kubectl -n {ns} delete secret {state}"}

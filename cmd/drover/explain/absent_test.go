@@ -188,28 +188,28 @@ func goneMachines() map[string]decision {
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: removing was begun (Removing, attempt 2 to remove). A server may exist.
 > Look in the cloud for a server called pool-web-9
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
 `},
 		"its name is odd": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(state.PhaseIntent, "{cmd}\x1b[31m{ns}")}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to remove). A server may exist.
 > Look in the cloud for a server called INSTANCE
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
 `},
 		"of another system": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: unknown; there is a record of a server. A server may exist.
 > Look in the cloud for a server called web-9
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
 `},
 		"cannot be read": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Problems: []string{"Secret web-9-machine-state: bad"}}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
 . Its state Secret web-9-machine-state is still there: unknown; the state cannot be read. A server may exist.
 > Look in the cloud for a server called web-9
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop delete secret web-9-machine-state
+> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
 `},
 		"nothing was ever made": {left(&facts.State{Name: "web-9-machine-state"}), `
 # machine shop/web-9, Gone
