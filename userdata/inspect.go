@@ -97,26 +97,27 @@ func Check(driver string, input Input) error {
 	if limit.Gzip {
 		return nil
 	}
+	largest := cmp.Or(limit.Bytes, MaxBytes)
 	size := 0 // of the larger: what the other has may be in it
 	for data, s := range map[*[]byte]Summary{&input.User: user, &input.Bootstrap: boot} {
-		atLeast, err := s.atLeast(*data)
+		atLeast, err := s.atLeast(*data, largest)
 		if err != nil {
 			return err
 		}
 		size = max(size, atLeast)
 	}
-	if largest := cmp.Or(limit.Bytes, MaxBytes); size > largest {
+	if size > largest {
 		return &TooLargeError{Driver: driver, Size: size, Limit: largest}
 	}
 	return nil
 }
 
-// atLeast is how many bytes of user data the source becomes at the least.
-func (s Summary) atLeast(data []byte) (int, error) {
+// atLeast is how many bytes of user data the source becomes at the least; of a script that fits as it is nothing is said, for packing takes its memory.
+func (s Summary) atLeast(data []byte, largest int) (int, error) {
 	switch {
 	case s.Format != Script:
 		return s.Visible, nil
-	case s.Bytes > maxPacked:
+	case s.Bytes > maxPacked, base64.StdEncoding.EncodedLen(s.Bytes) <= largest:
 		return 0, nil
 	}
 	script, err := Unzip(data)

@@ -152,10 +152,15 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	if err != nil && summary.Format != userdata.Empty {
 		return step.Wait(rkev1.UserDataHabitUnknownReason, err.Error(), 0)
 	}
-	if known := clouds.Of(s.driver.ref.Name); way.Habit == clouds.None && summary.Format != userdata.Empty && (!known.NoServer || known.NeedsKey != "") &&
-		s.SSHContact().Mode == rkev1.SSHContactOff {
+	known := clouds.Of(s.driver.ref.Name)
+	overSSH := way.Habit == clouds.None && summary.Format != userdata.Empty && (!known.NoServer || known.NeedsKey != "")
+	switch {
+	case overSSH && s.SSHContact().Mode == rkev1.SSHContactOff:
 		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("driver %s takes no user data, so that the bootstrap data goes over SSH: spec.common.sshContact.mode must not be Off",
 			s.driver.ref.Name))
+	case overSSH && summary.Format != userdata.Script:
+		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("driver %s takes no user data, so the bootstrap data must be a shell script that begins with #!, "+
+			"but that in Secret %s is %s: use a bootstrap provider that writes a script", s.driver.ref.Name, s.bootstrap.Name, summary.Format), 0)
 	}
 	if err := s.checkJoined(way); err != nil {
 		return err

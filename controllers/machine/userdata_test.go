@@ -300,4 +300,11 @@ func TestContact_offWithoutUserData(t *testing.T) {
 	s.reconcile()
 	require.Contains(t, s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.SpecInvalidReason).Message, "spec.common.sshContact.mode must not be Off")
 	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
+
+	// Nor would anybody read what is no script: that is told before there is a server.
+	w.setKey("bootstrap", "value", "#cloud-config\n")
+	s = w.machine("unsure", "config", map[string]any{})
+	s.reconcile()
+	require.Contains(t, s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.BootstrapSecretInvalidReason).Message, "must be a shell script that begins with #!, but that in Secret")
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
 }
