@@ -78,7 +78,7 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 		return step.Wait(rkev1.DeletingReason, fmt.Sprintf("the CAPI Machine %s is being deleted: no server is made for it", name), 0)
 	}
 	if s.state.stray != "" {
-		return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine came from a backup, and %s: the garbage collector deletes what has no owner. Take "+
+		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("this machine came from a backup, and %s: the garbage collector deletes what has no owner. Take "+
 			"metadata.ownerReferences out of all that is restored; until then nothing is done here, and a deletion is not taken for anybody's wish to remove the server", s.state.stray), orphanCheck)
 	}
 	if s.cluster == nil {

@@ -279,7 +279,7 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 	ownedBy(adopted, owns(adopted, gone))
 	adopt(adopted)
 	adopted.reconcile()
-	c := adopted.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason)
+	c := adopted.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
 	require.Contains(t, c.Message, "MachineSet adopted-in-time is owned by MachineDeployment pool (UID of-the-backup), which is not there")
 	testkit.ExpectNotFound(t, w.client, adopted.job(state.Create, 1))
 	require.NotContains(t, testkit.ExpectExists(t, w.client, adopted.stateSecret()).Labels[rkev1.MachineUIDLabel], string(adopted.obj.GetUID()))

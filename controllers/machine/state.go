@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -183,10 +182,10 @@ func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 	}
 	secret := s.state.secret
 	before := secret.DeepCopy()
-	controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
+	_, moved := secret.Data[state.CredentialKey]
 	delete(secret.Data, state.CredentialKey)
-	s.ensureOwner(secret)
-	if equality.Semantic.DeepEqual(before, secret) {
+	// Comparing the two would cost each look at a machine a quarter of all that it allocates.
+	if finalizer, owner := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer), s.ensureOwner(secret); !finalizer && !owner && !moved {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -209,9 +208,7 @@ func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) er
 		return nil
 	}
 	before := secret.DeepCopy()
-	controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer)
-	s.ensureOwner(secret)
-	if equality.Semantic.DeepEqual(before, secret) {
+	if finalizer, owner := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer), s.ensureOwner(secret); !finalizer && !owner {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -220,18 +217,19 @@ func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) er
 	return nil
 }
 
-// ensureOwner makes the machine the owner of an object, in the version of its kind that there is.
-func (s *scope) ensureOwner(obj metav1.Object) {
+// ensureOwner makes the machine the owner of an object, in the version of its kind that there is, and reports whether it was not.
+func (s *scope) ensureOwner(obj metav1.Object) bool {
 	want := *s.Reference()
 	owners := obj.GetOwnerReferences()
 	if owner := metav1.GetControllerOf(obj); owner != nil && owner.UID == want.UID && owner.APIVersion == want.APIVersion {
-		return
+		return false
 	}
 	owners = slices.DeleteFunc(owners, func(ref metav1.OwnerReference) bool {
 		group, err := schema.ParseGroupVersion(ref.APIVersion)
 		return ref.UID == want.UID || err == nil && group.Group == s.GroupVersionKind().Group && ref.Kind == want.Kind && ref.Name == want.Name
 	})
 	obj.SetOwnerReferences(append(owners, want))
+	return true
 }
 
 // A state Secret can be lost: by a restore without Secrets, or by somebody who emptied it or took its finalizer away. What it
@@ -440,7 +438,7 @@ func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 	}
 	// That its namespace is being deleted wakes no machine that is so already.
 	return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine came from a backup, and %s. Its server is left as it is. To keep it, take the finalizer %s off this machine "+
-		"and apply it, and all that came with it, again without metadata.ownerReferences; the Secret %s waits for it. To remove the server set the annotation %s=%s%s",
+		"and apply it again without metadata.ownerReferences, and so all that came with it; the Secret %s waits for it. To remove the server set the annotation %s=%s%s",
 		was, rkev1.MachineFinalizer, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
 }
 

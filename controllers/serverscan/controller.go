@@ -120,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the ServerScan: %w", err)
 	}
-	if err != nil || !scan.DeletionTimestamp.IsZero() {
+	if gone := err != nil; gone || !scan.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	now := r.Clock.Now()

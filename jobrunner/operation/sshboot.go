@@ -63,11 +63,11 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 
 // runProgram has the server run one of our own programs as root, with arguments.
 func (s *session) runProgram(ctx context.Context, client *sshkeys.Client, doing, program string, out io.Writer, args ...string) error {
-	line := "sh -s --"
+	line := []string{"sh -s --"}
 	for _, arg := range args {
-		line += " " + sshkeys.Quote(arg)
+		line = append(line, sshkeys.Quote(arg))
 	}
-	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(line), Stdin: strings.NewReader(program), Stdout: out, Stderr: s.log})
+	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(strings.Join(line, " ")), Stdin: strings.NewReader(program), Stdout: out, Stderr: s.log})
 	if cancelled(err) {
 		return err
 	}

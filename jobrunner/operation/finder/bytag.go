@@ -103,7 +103,7 @@ func (b ByTag) ask(ctx context.Context, tag, value string) ([]Server, error) {
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
-	listed, err := b.cloud.list(bounded, tag, value)
+	listed, err := b.list(bounded, tag, value)
 	if err != nil && ctx.Err() != nil {
 		// Amazon's SDK hides why it was cut off.
 		return nil, context.Cause(ctx)
@@ -117,7 +117,7 @@ func (b ByTag) ask(ctx context.Context, tag, value string) ([]Server, error) {
 // List returns all servers that have a tag with a machine's UID. A list that is not whole is an error: who counts on it would take
 // the rest for gone.
 func (b ByTag) List(ctx context.Context) ([]Server, error) {
-	found, err := b.cloud.list(ctx, jobrunner.TagMachineUID, "")
+	found, err := b.list(ctx, jobrunner.TagMachineUID, "")
 	if err != nil {
 		return nil, fmt.Errorf("looking for servers by tag: %w", err)
 	}
@@ -128,12 +128,12 @@ func (b ByTag) List(ctx context.Context) ([]Server, error) {
 func (b ByTag) Remove(ctx context.Context, server Server) error {
 	now, err := server, errNoTag
 	if server.Tags[jobrunner.TagMachineUID] != "" && server.ID != "" {
-		now, err = b.cloud.get(ctx, server)
+		now, err = b.get(ctx, server)
 	}
 	if err == nil && now.ID != "" {
 		err = errNotOurs
 		if now.Tags[jobrunner.TagMachineUID] == server.Tags[jobrunner.TagMachineUID] {
-			err = b.cloud.destroy(ctx, now)
+			err = b.destroy(ctx, now)
 		}
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func unlessGone(isGone bool, err error) error {
 func (b ByTag) Get(ctx context.Context, record map[string]any, uid string) (Server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, findTimeout, errTooSlow)
 	defer cancel()
-	server, err := b.cloud.get(ctx, Server{Record: record})
+	server, err := b.get(ctx, Server{Record: record})
 	if err != nil {
 		return Server{}, fmt.Errorf("reading whose the server is: %w", err)
 	}
