@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -117,11 +118,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	scan := &rkev1.ServerScan{}
 	// Live: a stale one would bring back the Secret with the credential that was taken away.
 	err := r.Reader.Get(ctx, request.NamespacedName, scan)
-	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("reading the ServerScan: %w", err)
-	}
-	if gone := err != nil; gone || !scan.DeletionTimestamp.IsZero() {
+	if apierrors.IsNotFound(err) || err == nil && !scan.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the ServerScan: %w", err)
 	}
 	now := r.Clock.Now()
 	if ended := endOf(scan); !ended.IsZero() {
