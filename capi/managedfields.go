@@ -59,5 +59,5 @@ func dropFieldsOfOwners(obj *unstructured.Unstructured) {
 	}
 	owner, _ := list[0].(map[string]any) // all are, or one were to be migrated
 	delete(owner, "fieldsV1")
-	obj.Object["metadata"].(map[string]any)["managedFields"] = list[:1:1]
+	obj.Object["metadata"].(map[string]any)["managedFields"] = []any{owner} // a part of the list would hold it all
 }
