@@ -237,10 +237,15 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 		"its-machines-owner-is-not-there":     {say: func(s *subject) { ownedBy(s, "of-the-backup"); adopt(s); s.deleteOwner() }},
 		"the-owner-of-that-is-not-there":      {say: func(s *subject) { ownedBy(s, owns(s, gone)); s.deleteOwner() }},
 		"without-it-and-without-that":         {say: func(s *subject) { ownedBy(s, "of-the-backup") }, then: (*subject).deleteOwner, stateless: true},
-		"all-owners-are-there":                {say: func(s *subject) { ownedBy(s, owns(s, nil)); s.deleteOwner() }, removes: true},
-		"annotated":                           {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, s.obj.GetName()) }, removes: true},
-		"annotated-otherwise":                 {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, "true") }},
-		"its-machine-is-going":                {say: (*subject).deleteOwner, removes: true},
+		"its-owners-are-a-circle": {say: func(s *subject) {
+			uid := owns(s, &metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: s.capi.Name, UID: s.capi.UID})
+			ownedBy(s, uid)
+			s.deleteOwner()
+		}, removes: true},
+		"all-owners-are-there": {say: func(s *subject) { ownedBy(s, owns(s, nil)); s.deleteOwner() }, removes: true},
+		"annotated":            {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, s.obj.GetName()) }, removes: true},
+		"annotated-otherwise":  {say: func(s *subject) { s.annotate(rkev1.RemoveRestoredAnnotation, "true") }},
+		"its-machine-is-going": {say: (*subject).deleteOwner, removes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, saved := restored(name, tt.stateless)

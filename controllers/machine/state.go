@@ -106,7 +106,7 @@ func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 	}
 	if owned && !s.deleting() {
 		var err error
-		if s.state.stray, err = r.strayOwner(ctx, s.machine, "CAPI Machine"); s.state.stray != "" || err != nil {
+		if s.state.stray, err = r.strayOwner(ctx, s.machine, "CAPI Machine", 0); s.state.stray != "" || err != nil {
 			return err // awaitCluster tells it
 		}
 	}
@@ -397,9 +397,14 @@ func (o Options) isTerminating(ctx context.Context, namespace string) (bool, err
 // strayOwner says which object above a machine has owners none of which is there under the UID of its reference: the garbage collector is about to delete
 // that object, and all below it. It is empty where there is none. Backups bring such references, when somebody restores them as they were. An owner of a kind
 // that the manager may not read counts as there.
-func (r *Reconciler) strayOwner(ctx context.Context, obj metav1.Object, kind string) (string, error) {
+func (r *Reconciler) strayOwner(ctx context.Context, obj metav1.Object, kind string, above int) (string, error) {
+	const most = 8 // levels, and owners of one object: who writes references may have them lead in a circle
+	owners := obj.GetOwnerReferences()
+	if above >= most {
+		return "", nil
+	}
 	missing := ""
-	for _, ref := range obj.GetOwnerReferences() {
+	for _, ref := range owners[:min(len(owners), most)] {
 		owner := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: ref.APIVersion, Kind: ref.Kind}}
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}, owner)
 		switch {
@@ -408,7 +413,7 @@ func (r *Reconciler) strayOwner(ctx context.Context, obj metav1.Object, kind str
 		case client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err):
 			return "", fmt.Errorf("looking for the owner of %s %s: %w", kind, obj.GetName(), err)
 		case err == nil && owner.UID == ref.UID:
-			return r.strayOwner(ctx, owner, ref.Kind)
+			return r.strayOwner(ctx, owner, ref.Kind, above+1)
 		}
 		missing = cmp.Or(missing, fmt.Sprintf("%s %s is owned by %s %s (UID %s), which is not there", kind, obj.GetName(), ref.Kind, ref.Name, ref.UID))
 	}
@@ -450,7 +455,7 @@ func (r *Reconciler) doubtOwner(ctx context.Context, namespace, name string, uid
 	case client.IgnoreNotFound(err) != nil:
 		return "", "", fmt.Errorf("reading the CAPI Machine %s: %w", name, err)
 	case err == nil && !owner.DeletionTimestamp.IsZero():
-		stray, err := r.strayOwner(ctx, owner, "CAPI Machine")
+		stray, err := r.strayOwner(ctx, owner, "CAPI Machine", 0)
 		if stray == "" || err != nil {
 			return "", "", err
 		}
