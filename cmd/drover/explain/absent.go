@@ -27,7 +27,7 @@ func explainAbsent(r *Report, s *facts.Snapshot) {
 	case s.CAPIMachine != nil:
 		explainCAPIMachine(r, s, w)
 	case len(s.Owners) > 0:
-		explainOwner(r, &s.Owners[0], w)
+		explainOwner(r, s, w)
 	default:
 		explainGone(r, s)
 	}
@@ -73,7 +73,8 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 }
 
 // explainOwner explains why a MachineDeployment or MachineSet has fewer machines than wanted.
-func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
+func explainOwner(r *Report, s *facts.Snapshot, w advice.Words) {
+	owner, going := &s.Owners[0], leaving(s.Machines)
 	r.Subject = fmt.Sprintf("%s %s/%s", owner.Kind, owner.Namespace, owner.Name)
 	r.Phase = facts.Clean(owner.Phase)
 	r.Steps = conditionSteps(owner.Conditions)
@@ -95,9 +96,12 @@ func explainOwner(r *Report, owner *facts.Object, w advice.Words) {
 		r.block("MachinesMissing", fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas),
 			"See its machines, and ask about one of them: drover get -n {ns}; drover why MACHINE -n {ns}",
 			"If it has none, see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}")
+	case len(going) > 0:
+		r.block("MachinesLeaving", fmt.Sprintf("It has all the machines it wants, and %d that are being deleted.", len(going)))
 	default:
 		r.Verdict = []string{"It has all the machines it wants."}
 	}
+	r.tellLeaving(going, s.ControlPlane)
 }
 
 // explainGone explains what is left of a machine that no longer exists.

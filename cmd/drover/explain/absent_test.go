@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -104,6 +105,19 @@ func owner(kind string, wanted, ready int64, change func(*facts.Object)) *facts.
 	return &facts.Snapshot{Now: now, Namespace: "shop", Name: "web", Owners: []facts.Object{o}}
 }
 
+// draining gives a pool a machine that Cluster API drains, and one that stays.
+func draining(s *facts.Snapshot) *facts.Snapshot {
+	since := ago(2 * time.Minute)
+	of := map[string]string{clusterv1.MachineSetNameLabel: s.Name}
+	s.Machines = []clusterv1.Machine{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web-y", Labels: of}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web-x", Labels: of, DeletionTimestamp: &since}, Spec: clusterv1.MachineSpec{ClusterName: "store"},
+			Status: clusterv1.MachineStatus{Conditions: []metav1.Condition{condition(clusterv1.MachineDeletingCondition, metav1.ConditionTrue,
+				clusterv1.MachineDeletingDrainingNodeReason, "* Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.", 2)}}},
+	}
+	return s
+}
+
 func absentOwners() map[string]decision {
 	return map[string]decision{
 		"complete": {owner("MachineDeployment", 3, 3, nil), `
@@ -146,6 +160,16 @@ func absentOwners() map[string]decision {
 # MachineDeployment shop/web, Running
 . It has all the machines it wants.
 . ScalingUp: Scaling up would be blocked because DigitaloceanMachineTemplate does not exist
+`},
+		"a machine more that is being drained": {draining(owner("MachineSet", 1, 1, nil)), `
+# MachineSet shop/web, Running
+! |MachinesLeaving||
+. It has all the machines it wants, and 1 that are being deleted.
+. Machine web-x: DrainingNode: Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.
+> See what it waits for: kubectl drover why web-x -n shop
+> See what keeps pods on its node, such as a PodDisruptionBudget: kubectl drover kubeconfig store -n shop, then kubectl get poddisruptionbudgets -A
+> To have Cluster API drain for five minutes and no longer: kubectl patch machinesets.cluster.x-k8s.io web -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
+> To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io web-x -n shop machine.cluster.x-k8s.io/exclude-node-draining=
 `},
 		"does not say how many": {owner("MachineDeployment", -1, -1, nil), `
 # MachineDeployment shop/web, Running

@@ -153,36 +153,13 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
 	left := fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines))
 	r.hold(rkev1.DeletingReason, own{says: left}, words)
-	for i := range s.Machines[:min(3, len(s.Machines))] {
-		m := &s.Machines[i]
-		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
-			r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+m.Name+": "+c.Reason+": "+capiStep(c.Type, c).Message))
-		}
-		r.askAbout(m, "See what it waits for")
-		r.tellUndrained(m, s.ControlPlane)
-	}
+	r.tellLeaving(s.Machines, s.ControlPlane)
 	next := []string{nextCluster}
 	if len(s.Machines) == 0 {
 		next = append(next, "If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, "+
 			"of any name: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}")
 	}
 	r.say(own{next: next}, words)
-}
-
-// tellUndrained tells why a Machine's node cannot be drained where its cluster's API does not answer, of which Cluster API says nothing.
-func (r *Report) tellUndrained(m *clusterv1.Machine, controlPlane *facts.Object) {
-	c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition)
-	if c == nil || c.Reason != clusterv1.MachineDeletingDrainingNodeReason || controlPlane == nil {
-		return
-	}
-	step := newStep(rkev1.AvailableCondition, meta.FindStatusCondition(controlPlane.Conditions, rkev1.AvailableCondition))
-	if step.Reason != rkev1.APINotReachedReason {
-		return
-	}
-	r.Verdict = appendNew(r.Verdict, "Its node cannot be drained while the cluster's API does not answer the manager: "+step.Message)
-	r.Next = append(r.Next, step.next...)
-	r.say(own{next: []string{"To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} " +
-		clusterv1.ExcludeNodeDrainingAnnotation + "="}}, advice.Words{"machine": m.Name, "ns": m.Namespace})
 }
 
 // decideParts tells what is wrong with what the Cluster names.
@@ -235,6 +212,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 		}
 	}
 	r.tellNodes(s)
+	r.tellLeaving(leaving(s.Machines), s.ControlPlane)
 	if r.Blocker != nil && len(r.Next) == 0 {
 		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
 			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})

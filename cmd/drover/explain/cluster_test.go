@@ -90,6 +90,12 @@ func TestClusterDecisions(t *testing.T) {
 	undrained.Cluster.DeletionTimestamp = &since
 	undrained.Machines[0].Status.Conditions = append(undrained.Machines[0].Status.Conditions,
 		condition(clusterv1.MachineDeletingCondition, metav1.ConditionTrue, clusterv1.MachineDeletingDrainingNodeReason, "Error draining Node, please check controller logs for errors", 2))
+	budget := with(clusterOf(nameTaken.ControlPlane.Conditions...), "one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "", rkev1.WorkerRoleLabel)
+	budget.Machines[0].DeletionTimestamp, budget.Machines[0].Spec.ClusterName = &since, "one"
+	budget.Machines[0].Labels[clusterv1.MachineDeploymentNameLabel] = "pool"
+	budget.Machines[0].Labels[clusterv1.MachineSetNameLabel] = "pool-x"
+	budget.Machines[0].Status.Conditions = append(budget.Machines[0].Status.Conditions, condition(clusterv1.MachineDeletingCondition, metav1.ConditionTrue,
+		clusterv1.MachineDeletingDrainingNodeReason, "* Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.", 2))
 	noClass, noClassNorPlane, unmade, upgrading := clusterOf(), clusterOf(), clusterOf(), clusterOf(nameTaken.ControlPlane.Conditions...)
 	for _, s := range []*facts.ClusterSnapshot{noClass, noClassNorPlane, unmade, upgrading} {
 		s.Cluster.Spec.Topology.ClassRef.Name = "cc"
@@ -108,6 +114,14 @@ func TestClusterDecisions(t *testing.T) {
 	}{
 		"as specified": {clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1)), `
 . The cluster is as its specification says.
+`},
+		"as specified, and a drain is held": {budget, `
+. The cluster is as its specification says.
+. Machine one-a: DrainingNode: Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.
+> See what it waits for: drover why one-a -n shop
+> See what keeps pods on its node, such as a PodDisruptionBudget: drover kubeconfig one -n shop, then kubectl get poddisruptionbudgets -A
+> To have Cluster API drain for five minutes and no longer: kubectl patch machinedeployments.cluster.x-k8s.io pool -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
+> To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io one-a -n shop machine.cluster.x-k8s.io/exclude-node-draining=
 `},
 		"unseen": {clusterOf(), `
 ! |NotReconciled||

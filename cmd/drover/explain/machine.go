@@ -247,7 +247,9 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 		d.Blocker.Message = facts.Clean(c.Message)
 		d.Verdict = append(d.Verdict, d.Blocker.Message)
 	}
-	d.tellUndrained(d.CAPIMachine, d.ControlPlane)
+	if draining(d.CAPIMachine) {
+		d.tellDrain(d.CAPIMachine, d.ControlPlane)
+	}
 }
 
 // decideStep explains a step that was reached and is not done: by its condition, or by what keeps its Job's pod from running.

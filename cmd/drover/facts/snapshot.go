@@ -53,6 +53,8 @@ type Snapshot struct {
 	Driver       *v3.NodeDriver
 	// Owners are the MachineSet and MachineDeployment above the CAPI Machine, nearest first; or what Name names.
 	Owners []Object
+	// Machines are the CAPI Machines of the pool that Name names.
+	Machines []clusterv1.Machine
 
 	Bootstrap  *Secret
 	Credential *Secret
@@ -96,13 +98,15 @@ func (s *Snapshot) Knows(part Part) bool {
 	return !slices.Contains(s.Unread, part)
 }
 
-// ClusterName is the CAPI Cluster that the CAPI Machine or, without one, the machine belongs to; it may be empty.
+// ClusterName is the CAPI Cluster that the CAPI Machine or, without one, the machine, or the pool's machines belong to; it may be empty.
 func (s *Snapshot) ClusterName() string {
-	if s.CAPIMachine != nil {
+	switch {
+	case s.CAPIMachine != nil:
 		return s.CAPIMachine.Spec.ClusterName
-	}
-	if s.Machine != nil {
+	case s.Machine != nil:
 		return s.Machine.ClusterName()
+	case len(s.Machines) > 0:
+		return s.Machines[0].Spec.ClusterName
 	}
 	return ""
 }

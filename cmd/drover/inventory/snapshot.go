@@ -70,9 +70,7 @@ func (r *reading) owners(ctx context.Context) error {
 			return nil
 		}
 		// Users ask why a pool has no machine.
-		_, deploymentErr := r.object(ctx, deployments, r.Name)
-		_, setErr := r.object(ctx, machineSets, r.Name)
-		return errors.Join(deploymentErr, setErr)
+		return errors.Join(r.pool(ctx, "md"), r.pool(ctx, "ms"))
 	}
 	resources := map[string]schema.GroupVersionResource{"MachineSet": machineSets, "MachineDeployment": deployments}
 	known := func(ref metav1.OwnerReference) bool {
@@ -90,6 +88,17 @@ func (r *reading) owners(ctx context.Context) error {
 		refs = owner.GetOwnerReferences()
 	}
 	return nil
+}
+
+// pool reads the MachineDeployment or MachineSet of the name, which word says, and its machines.
+func (r *reading) pool(ctx context.Context, word string) error {
+	label, resource := pools(word)
+	owner, err := r.object(ctx, resource, r.Name)
+	if owner == nil || err != nil || len(r.Machines) > 0 {
+		return err
+	}
+	r.Machines, err = list(ctx, r.api, capiMachines, ListOptions{Namespace: r.Namespace, Selector: labels.Set{label: r.Name}.String()}, decode[clusterv1.Machine])
+	return err
 }
 
 // object adds an object to the owners and returns it; nil when it does not exist.

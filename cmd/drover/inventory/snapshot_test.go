@@ -226,6 +226,19 @@ func TestSnapshotOfACAPIMachineAlone(t *testing.T) {
 	require.Empty(t, w.Snapshot(t.Context(), target, w.namespace, "pool-a", now).State.Name, "the state of a machine of another kind is not meant")
 }
 
+// TestSnapshotOfPool: the machines of a pool are read with it, and no others.
+func TestSnapshotOfPool(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, pool("MachineDeployment", "web", "", ""))
+	w.capiMachine(t, "web-a", "GenericMachine", "web-a", ", labels: {cluster.x-k8s.io/deployment-name: web}")
+	w.capiMachine(t, "web-b", "GenericMachine", "web-b", ", labels: {cluster.x-k8s.io/deployment-name: other}")
+	s := w.Snapshot(t.Context(), inventory.Target{}, w.namespace, "web", now)
+	require.Empty(t, s.Problems)
+	require.Len(t, s.Machines, 1)
+	require.Equal(t, "web-a", s.Machines[0].Name)
+	require.Equal(t, "store", s.ClusterName())
+}
+
 // TestSnapshotOfNothing: a name that means nothing any more, or that only things of other kinds have.
 func TestSnapshotOfNothing(t *testing.T) {
 	w := newWorld(t)

@@ -1,0 +1,69 @@
+package explain
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/facts"
+)
+
+// leaving are the Machines that are being deleted.
+func leaving(machines []clusterv1.Machine) []clusterv1.Machine {
+	return slices.DeleteFunc(slices.Clone(machines), func(m clusterv1.Machine) bool { return m.DeletionTimestamp == nil })
+}
+
+// tellLeaving tells of Machines that are being deleted, at most three, in the words in which Cluster API says what each waits for, and what can be done about the
+// first of them whose node is being drained.
+func (r *Report) tellLeaving(machines []clusterv1.Machine, controlPlane *facts.Object) {
+	for i := range machines[:min(3, len(machines))] {
+		m := &machines[i]
+		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
+			r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+m.Name+": "+c.Reason+": "+capiStep(c.Type, c).Message))
+		}
+		r.askAbout(m, "See what it waits for")
+	}
+	if at := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return draining(&m) }); at >= 0 {
+		r.tellDrain(&machines[at], controlPlane)
+	}
+}
+
+func draining(m *clusterv1.Machine) bool {
+	c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition)
+	return c != nil && c.Reason == clusterv1.MachineDeletingDrainingNodeReason
+}
+
+// tellDrain tells what can be done about a drain that does not end, and why it does not where the cluster's API does not answer, of which Cluster API says nothing.
+// A Machine of a pool has its times of the pool, which Cluster API writes into it again and again, and replaces no machine for.
+func (r *Report) tellDrain(m *clusterv1.Machine, controlPlane *facts.Object) {
+	words := advice.Words{"machine": m.Name, "ns": m.Namespace, "cluster": m.Spec.ClusterName}
+	undrained := "To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} " +
+		clusterv1.ExcludeNodeDrainingAnnotation + "="
+	if controlPlane != nil {
+		step := newStep(rkev1.AvailableCondition, meta.FindStatusCondition(controlPlane.Conditions, rkev1.AvailableCondition))
+		if step.Reason == rkev1.APINotReachedReason {
+			r.Verdict = appendNew(r.Verdict, "Its node cannot be drained while the cluster's API does not answer the manager: "+step.Message)
+			r.Next = append(r.Next, step.next...)
+			r.say(own{next: []string{undrained}}, words)
+			return
+		}
+	}
+	pool, resource := m.Labels[clusterv1.MachineDeploymentNameLabel], "machinedeployments"
+	if pool == "" {
+		pool, resource = m.Labels[clusterv1.MachineSetNameLabel], "machinesets"
+	}
+	limit := `kubectl patch machines.cluster.x-k8s.io {machine} -n {ns} --type=merge -p '{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}'`
+	if pool != "" {
+		words["pool"] = pool
+		limit = "kubectl patch " + resource + `.cluster.x-k8s.io {pool} -n {ns} --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'`
+	}
+	r.say(own{next: []string{
+		"See what keeps pods on its node, such as a PodDisruptionBudget: drover kubeconfig {cluster} -n {ns}, then kubectl get poddisruptionbudgets -A",
+		"To have Cluster API drain for five minutes and no longer: " + limit,
+		undrained,
+	}}, words)
+}
