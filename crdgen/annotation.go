@@ -58,10 +58,13 @@ func FieldsFromAnnotations(annotations map[string]string) ([]Field, error) {
 			return nil, fmt.Errorf("reading annotation %s: field %d has no name or no flag", FieldsAnnotation, i)
 		}
 		value, err := normalDefault(fields[i].Type, fields[i].Default)
+		if err == nil {
+			fields[i].Default = value
+			fields[i].Preset, err = fields[i].normalPreset(fields[i].Preset)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading annotation %s: field %s: %w", FieldsAnnotation, fields[i].Name, err)
 		}
-		fields[i].Default = value
 	}
 	return fields, nil
 }

@@ -81,6 +81,6 @@ func (f Field) IsDefault(value any) bool {
 		return false
 	}
 	has, err := json.Marshal(value)
-	written, wrong := json.Marshal(f.Default)
+	written, wrong := json.Marshal(f.configDefault())
 	return err == nil && wrong == nil && bytes.Equal(has, written)
 }

@@ -3,6 +3,7 @@ package crdgen
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -34,8 +35,11 @@ type Field struct {
 	EnvVar string `json:"envVar,omitempty"`
 	// Type is the flag's.
 	Type FlagType `json:"type"`
-	// Default as in Flag, or as the NodeDriver says.
+	// Default is what the driver does without a value, as in Flag; of a credential field it is what the NodeDriver says, if it says anything.
 	Default any `json:"default,omitempty"`
+	// Preset is what the NodeDriver's annotation "defaults" has written into an <X>Config that says nothing, and into no other kind: a machine would have
+	// other options than it was made with as soon as the annotation changes.
+	Preset any `json:"preset,omitempty"`
 	// Usage is the driver's help text on one line.
 	Usage string `json:"usage,omitempty"`
 	// Secret fields are never shown.
@@ -170,8 +174,10 @@ func applyDefaults(driverName string, fields []Field, defaults []FieldDefault) e
 				continue
 			}
 			value, err := fields[i].Type.Parse(d.Value)
-			if err == nil {
+			if err == nil && fields[i].Credential != "" {
 				fields[i].Default, err = normalDefault(fields[i].Type, value)
+			} else if err == nil {
+				fields[i].Preset, err = fields[i].normalPreset(value)
 			}
 			if err != nil {
 				return fmt.Errorf("default of field %s: %q %w", d.Field, d.Value, err)
@@ -181,15 +187,30 @@ func applyDefaults(driverName string, fields []Field, defaults []FieldDefault) e
 	return nil
 }
 
+// normalPreset is value as Preset has it: the zero value is one where the driver's default is another.
+func (f Field) normalPreset(value any) (any, error) {
+	normal, err := normalDefault(f.Type, value)
+	if err == nil && normal == nil && value != nil && f.Default != nil {
+		normal = map[FlagType]any{String: "", Int: int64(0), Bool: false, StringSlice: []string{}}[f.Type]
+	}
+	return normal, err
+}
+
 // Find returns the positions of the fields that name means: by their name or their flag, with or without the driver's
-// prefix, whatever the spelling.
+// prefix, whatever the spelling. One that is spelled so is meant alone, and before a flag its name.
 func Find(driverName string, fields []Field, name string) []int {
+	for _, spelled := range []func(Field) bool{
+		func(f Field) bool { return f.Name == name },
+		func(f Field) bool { return strings.TrimPrefix(name, "--") == f.Flag },
+		func(f Field) bool { return driverName+"-"+name == f.Flag },
+	} {
+		if i := slices.IndexFunc(fields, spelled); i >= 0 {
+			return []int{i}
+		}
+	}
 	want := fold(name)
 	var loose []int
 	for i, field := range fields {
-		if field.Name == name {
-			return []int{i}
-		}
 		if want == fold(field.Name) || want == fold(field.Flag) || want == fold(strings.TrimPrefix(field.Flag, driverName+"-")) {
 			loose = append(loose, i)
 		}

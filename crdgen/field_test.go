@@ -88,7 +88,7 @@ func TestRulesShapeFields(t *testing.T) {
 		{Name: "user", Flag: "acme-user", Type: crdgen.String, Credential: crdgen.PublicCredential, Optional: true},
 		{Name: "token", Flag: "acme-token", Type: crdgen.String, Credential: crdgen.PrivateCredential, Secret: true},
 		{Name: "rootPass", Flag: "acme-root-pass", Type: crdgen.String, Secret: true},
-		{Name: "zone", Flag: "acme-zone", Type: crdgen.String, Default: "a1"},
+		{Name: "zone", Flag: "acme-zone", Type: crdgen.String, Preset: "a1"},
 		{Name: "sshKeyContents", Flag: "acme-ssh-key-path", Type: crdgen.String, Secret: true, File: true},
 		{Name: "cloudConfig", Flag: "acme-cloud-config", Type: crdgen.String, File: true},
 		{Name: "port", Flag: "acme-port", EnvVar: "ACME_PORT", Type: crdgen.Int, Default: int64(443), Usage: "the port", Credential: crdgen.PublicCredential},
@@ -131,5 +131,22 @@ func TestKindsAndNames(t *testing.T) {
 	for _, name := range []string{"", "Acme", "acme_cloud", "-acme", "acme-", "2cloud", "a.b", "averylongdrivernameaverylongdrivernameaverylongdr"} {
 		_, _, _, err := crdgen.CRDs(crdgen.Schema{Driver: name})
 		require.Error(t, err, name)
+	}
+}
+
+// TestFind_spelling: options that differ in the case of letters only are told apart by their spelling; another spelling means them all.
+func TestFind_spelling(t *testing.T) {
+	fields, err := crdgen.FieldsOf("acme", stringFlags("acme-region", "acme-Region", "acme-api-key", "other-api-key"), crdgen.Rules{})
+	require.NoError(t, err)
+	for name, want := range map[string][]string{
+		"acme-region": {"acme-region"}, "acme-Region": {"acme-Region"}, "--acme-Region": {"acme-Region"}, "acmeRegion": {"acme-region"}, "Region": {"acme-Region"},
+		"region": {"acme-Region"}, // which has this name, for names are given in the order of the flags' own
+		"REGION": {"acme-region", "acme-Region"}, "api-key": {"acme-api-key"}, "other-api-key": {"other-api-key"}, "API_KEY": {"acme-api-key"}, "none": nil,
+	} {
+		var got []string
+		for _, i := range crdgen.Find("acme", fields, name) {
+			got = append(got, fields[i].Flag)
+		}
+		require.ElementsMatch(t, want, got, name)
 	}
 }

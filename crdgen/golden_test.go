@@ -31,6 +31,9 @@ func describe(field crdgen.Field) string {
 	if field.Default != nil {
 		marks = append(marks, fmt.Sprintf("= %v", field.Default))
 	}
+	if field.Preset != nil {
+		marks = append(marks, fmt.Sprintf("config = %v", field.Preset))
+	}
 	return strings.Join(marks, " ")
 }
 

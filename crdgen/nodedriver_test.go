@@ -61,7 +61,7 @@ func TestDefaultsTakeTheTypeOfTheFlag(t *testing.T) {
 		"integer":        {field: "i", value: "-5", want: int64(-5)},
 		"zero is none":   {field: "i", value: "0"},
 		"boolean":        {field: "b", value: "true", want: true},
-		"false is none":  {field: "b", value: "false"},
+		"false is none":  {field: "b", value: "false"}, // the driver's default is false, too
 		"list":           {field: "l", value: "x", want: []string{"x"}},
 		"any spelling":   {field: "ACME-S", value: "x", want: "x"},
 		"no integer":     {field: "i", value: "5m", wantErr: `default of field i: "5m" must be an integer`},
@@ -80,11 +80,40 @@ func TestDefaultsTakeTheTypeOfTheFlag(t *testing.T) {
 			require.NoError(t, err)
 			var got any
 			for _, field := range fields {
-				if field.Default != nil {
-					got = field.Default
+				require.Nil(t, field.Default, "a machine has what the driver does")
+				if field.Preset != nil {
+					got = field.Preset
 				}
 			}
 			require.Equal(t, tt.want, got)
 		})
 	}
+}
+
+// TestPresets: what a NodeDriver's annotation gives is written into a Config, is there again when the kinds are read back, and is nothing that a machine has.
+func TestPresets(t *testing.T) {
+	flags := []crdgen.Flag{{Name: "acme-s", Type: crdgen.String, Default: "own"}, {Name: "acme-b", Type: crdgen.Bool, Default: true}, {Name: "acme-i", Type: crdgen.Int, Default: 22},
+		{Name: "acme-l", Type: crdgen.StringSlice}, {Name: "acme-port", Type: crdgen.Int, Default: 443}}
+	fields, err := crdgen.FieldsOf("acme", flags, mustRules(t, map[string]string{
+		v3.DefaultsAnnotation: "s:theirs,b:false,i:0,l:x,port:8443", v3.PublicCredentialFieldsAnnotation: "port"}))
+	require.NoError(t, err)
+	config, _, machine, err := crdgen.CRDs(crdgen.Schema{Driver: "acme", Fields: fields})
+	require.NoError(t, err)
+	back, err := crdgen.FieldsFromCRD(machine)
+	require.NoError(t, err)
+	require.Equal(t, fields, back)
+	written := map[string]string{}
+	for name, property := range rootProperties(config) {
+		if property.Default != nil {
+			written[name] = string(property.Default.Raw)
+		}
+	}
+	require.Equal(t, map[string]string{"s": `"theirs"`, "b": "false", "i": "0", "l": `["x"]`}, written)
+	of := machine.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+	require.Equal(t, "Default: own. A Config that does not say it has theirs, from the NodeDriver. Driver flag --acme-s.", of["s"].Description)
+	require.Equal(t, "Default: theirs. Driver flag --acme-s.", rootProperties(config)["s"].Description)
+	require.Contains(t, of["port"].Description, "Default: 8443.", "the credential has it, too")
+	values, _, err := crdgen.Options(fields, map[string]any{"b": false, "i": int64(0)})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"acme-b": false, "acme-i": 0}, values)
 }

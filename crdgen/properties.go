@@ -39,6 +39,9 @@ func fieldProperties(fields []Field, withDefaults bool) (map[string]schemaProps,
 		if _, taken := out[field.Name]; taken {
 			return nil, fmt.Errorf("two flags have the field name %q", field.Name)
 		}
+		if withDefaults {
+			field.Default, field.Preset = field.configDefault(), nil
+		}
 		property, err := fieldProperty(field)
 		if err != nil {
 			return nil, err
@@ -55,9 +58,17 @@ func fieldProperties(fields []Field, withDefaults bool) (map[string]schemaProps,
 	return out, nil
 }
 
+// configDefault is what an <X>Config has where nobody gave anything.
+func (f Field) configDefault() any {
+	if f.Preset != nil {
+		return f.Preset
+	}
+	return f.Default
+}
+
 // hasSchemaDefault is false for credential fields: a default written into the object would win over the credential Secret.
 func (f Field) hasSchemaDefault() bool {
-	return f.Default != nil && !f.Secret && !f.File && f.Credential == ""
+	return f.configDefault() != nil && !f.Secret && !f.File && f.Credential == ""
 }
 
 var urls = regexp.MustCompile(urlPattern)
@@ -141,6 +152,9 @@ func (f Field) description() string {
 	}
 	if f.Default != nil {
 		add("Default: %s.", oneLine(DefaultText(f.Default)))
+	}
+	if f.Preset != nil {
+		add("A Config that does not say it has %s, from the NodeDriver.", oneLine(DefaultText(f.Preset)))
 	}
 	add("Driver flag --%s.", f.Flag)
 	if f.Usage == "" {

@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -104,8 +105,12 @@ func TestClasses_ofOtherNamespaces(t *testing.T) {
 // A Cluster that names another's control plane is refused, and not where it is moved, restored, or has named it before.
 func TestControlPlane_ofAnotherCluster(t *testing.T) {
 	named := func(cluster, kind string) *clusterv1.Cluster {
+		group := "rke.cattle.io"
+		if kind != "RKEControlPlane" {
+			group = "controlplane.cluster.x-k8s.io"
+		}
 		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: cluster}, Spec: clusterv1.ClusterSpec{
-			ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: kind, Name: "cp"}}}
+			ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: kind, Name: "cp"}}}
 	}
 	elsewhere, paused, unpaused := named("c1", "RKEControlPlane"), named("c2", "RKEControlPlane"), named("c2", "RKEControlPlane")
 	elsewhere.Namespace = "other"
@@ -133,6 +138,44 @@ func TestControlPlane_ofAnotherCluster(t *testing.T) {
 			require.Equal(t, tt.allowed, response.Allowed)
 			if !tt.allowed {
 				require.Equal(t, "spec.controlPlaneRef: the RKEControlPlane cp is that of Cluster c1: give this Cluster one of its own", response.Result.Message)
+			}
+		})
+	}
+}
+
+// A Cluster that names a kind of ours in the wrong place is refused, and one that is there already can be labelled, changed and let go.
+func TestParts_ofWrongKinds(t *testing.T) {
+	naming := func(infrastructure, controlPlane string) *clusterv1.Cluster {
+		ref := func(groupKind string) clusterv1.ContractVersionedObjectReference {
+			gk := schema.ParseGroupKind(groupKind)
+			return clusterv1.ContractVersionedObjectReference{APIGroup: gk.Group, Kind: gk.Kind, Name: "one"}
+		}
+		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "one"}, Spec: clusterv1.ClusterSpec{
+			InfrastructureRef: ref(infrastructure), ControlPlaneRef: ref(controlPlane)}}
+	}
+	const infra, plane, others = "RKECluster.rke.cattle.io", "RKEControlPlane.rke.cattle.io", "VSphereCluster.infrastructure.cluster.x-k8s.io"
+	paused := naming(plane, plane)
+	paused.Spec.Paused = new(true)
+	for what, tt := range map[string]struct {
+		is   *clusterv1.Cluster
+		was  runtime.Object
+		says string
+	}{
+		"both as they should be":    {naming(infra, plane), nil, ""},
+		"others' infrastructure":    {naming(others, plane), nil, ""},
+		"infrastructure: a machine": {naming("DigitaloceanMachine.rke-machine.cattle.io", plane), nil, "spec.infrastructureRef: kind DigitaloceanMachine of group rke-machine.cattle.io does not fit here: name an RKECluster of group rke.cattle.io"},
+		"infrastructure: a plane":   {naming(plane, plane), nil, "spec.infrastructureRef: kind RKEControlPlane of group rke.cattle.io does not fit here: name an RKECluster of group rke.cattle.io"},
+		"a plane: infrastructure":   {naming(infra, infra), nil, "spec.controlPlaneRef: kind RKECluster of group rke.cattle.io does not fit here: name an RKEControlPlane of group rke.cattle.io"},
+		"a plane: a config":         {naming(infra, "DigitaloceanConfig.rke-machine-config.cattle.io"), nil, "spec.controlPlaneRef: kind DigitaloceanConfig of group rke-machine-config.cattle.io does not fit here: name an RKEControlPlane of group rke.cattle.io"},
+		"it was there":              {paused, naming(plane, plane), ""},
+		"it becomes wrong":          {naming(plane, plane), naming(infra, plane), "spec.infrastructureRef: kind RKEControlPlane of group rke.cattle.io does not fit here: name an RKECluster of group rke.cattle.io"},
+		"it becomes right":          {naming(infra, plane), naming(plane, plane), ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			response := (&Webhook{Reader: fakeClient(t), Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", tt.is, tt.was))
+			require.Equal(t, tt.says == "", response.Allowed)
+			if tt.says != "" {
+				require.Equal(t, tt.says, response.Result.Message)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -97,8 +98,8 @@ func (w *Webhook) check(ctx context.Context, obj, was runtime.Object, namespace 
 		if err := checkClass(ctx, w.Reader, is); err != nil {
 			return err
 		}
-		if before, ok := was.(*clusterv1.Cluster); ok && before.Spec.ControlPlaneRef != is.Spec.ControlPlaneRef {
-			if err := checkControlPlane(ctx, w.Reader, is); err != nil {
+		if before, ok := was.(*clusterv1.Cluster); ok {
+			if err := checkParts(ctx, w.Reader, before, is); err != nil {
 				return err
 			}
 		}
@@ -118,6 +119,32 @@ func (w *Webhook) check(ctx context.Context, obj, was runtime.Object, namespace 
 		return checkTopology(ctx, admissionReader{w.Reader}, &clusterv1.Cluster{}, is)
 	}
 	return checkObject(obj)
+}
+
+// checkParts refuses what a Cluster newly names and can never be a part of it.
+func checkParts(ctx context.Context, reader client.Reader, before, is *clusterv1.Cluster) error {
+	infrastructure, controlPlane := is.Spec.InfrastructureRef, is.Spec.ControlPlaneRef
+	if before.Spec.InfrastructureRef != infrastructure {
+		if err := checkKind(infrastructure, "RKECluster"); err != nil {
+			return fmt.Errorf("spec.infrastructureRef: %w", err)
+		}
+	}
+	if before.Spec.ControlPlaneRef == controlPlane {
+		return nil
+	}
+	if err := checkKind(controlPlane, "RKEControlPlane"); err != nil {
+		return fmt.Errorf("spec.controlPlaneRef: %w", err)
+	}
+	return checkControlPlane(ctx, reader, is)
+}
+
+// checkKind refuses a kind of ours that is another part of a cluster: Cluster API would wait for it for ever, and could not delete the Cluster either.
+func checkKind(ref clusterv1.ContractVersionedObjectReference, kind string) error {
+	ours := []string{rkev1.GroupVersion.Group, rkev1.MachineGroupVersion.Group, rkev1.MachineConfigGroupVersion.Group}
+	if !slices.Contains(ours, ref.APIGroup) || ref.GroupKind() == rkev1.GroupVersion.WithKind(kind).GroupKind() {
+		return nil
+	}
+	return fmt.Errorf("kind %s of group %s does not fit here: name an %s of group %s", ref.Kind, ref.APIGroup, kind, rkev1.GroupVersion.Group)
 }
 
 // checkControlPlane refuses a Cluster that names the RKEControlPlane of another: Cluster API would label it in turn for one and for the other, for ever, and delete it

@@ -155,7 +155,7 @@ func TestExternal(t *testing.T) {
 		require.Len(t, e.jobs(), 1)
 		fields, err := crdgen.FieldsFromCRD(e.crd(crdgen.ConfigGroup, "AcmeConfig"))
 		require.NoError(t, err)
-		require.Equal(t, "ams3", fields[0].Default)
+		require.Equal(t, "ams3", fields[0].Preset)
 	})
 	t.Run("another version is probed, and the kinds stay meanwhile", func(t *testing.T) {
 		e.update(func(nd *v3.NodeDriver) { nd.Spec.Version = "2" })

@@ -231,7 +231,7 @@ func TestAnnotations_changeTheKinds(t *testing.T) {
 		"a secret":          {v3.PrivateCredentialFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential != "" && f.Secret }, ""},
 		"a public key":      {v3.PublicCredentialFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential != "" && !f.Secret }, ""},
 		"a password":        {v3.PasswordFieldsAnnotation, "region", func(f crdgen.Field) bool { return f.Credential == "" && f.Secret }, ""},
-		"a default":         {v3.DefaultsAnnotation, "region:ams3", func(f crdgen.Field) bool { return f.Default == "ams3" }, ""},
+		"a default":         {v3.DefaultsAnnotation, "region:ams3", func(f crdgen.Field) bool { return f.Preset == "ams3" }, ""},
 		"a file":            {v3.FileAliasesAnnotation, "region:region", func(f crdgen.Field) bool { return f.File }, ""},
 		"a flag not there":  {v3.UserDataAnnotation, "flag=nosuch-flag,habit=inline", func(f crdgen.Field) bool { return f.Credential == "" }, "nosuch-flag"},
 		"no password field": {v3.PasswordFieldsAnnotation, "zzz", func(f crdgen.Field) bool { return !f.Secret }, `password field "zzz" matches no flag`},
