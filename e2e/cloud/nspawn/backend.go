@@ -164,7 +164,19 @@ func (b *Backend) Running(name string) bool {
 
 // AwaitEnd waits until the server runs no more, and returns the end of what it printed on its console.
 func (b *Backend) AwaitEnd(ctx context.Context, name string) string {
-	if wait.PollUntilContextCancel(ctx, askEvery, true, func(context.Context) (bool, error) { return !b.Running(name), nil }) != nil {
+	ended := func(context.Context) (bool, error) {
+		if b.Running(name) {
+			return false, nil
+		}
+		// It may be without power for a moment only.
+		_, unlock, err := b.open(name)
+		if err != nil {
+			return false, err
+		}
+		defer unlock()
+		return !b.Running(name), nil
+	}
+	if wait.PollUntilContextCancel(ctx, askEvery, true, ended) != nil {
 		return ""
 	}
 	content, err := os.ReadFile(b.dir(name).in(consoleLog))

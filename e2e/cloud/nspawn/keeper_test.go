@@ -1,11 +1,13 @@
 package nspawn
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -76,4 +78,27 @@ func TestProcessIsFoundAgain(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir.in(processFile), []byte(`{"pid":`), 0o600))
 	_, err = loadProcess(dir)
 	require.ErrorContains(t, err, "parsing process of d1")
+}
+
+// TestAwaitEnd_powerCycle: a server without power for a moment has not ended.
+func TestAwaitEnd_powerCycle(t *testing.T) {
+	b, err := New(Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	dir, unlock, err := b.open("d1")
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(string(dir), 0o750))
+	ctx, cancel := context.WithCancel(t.Context())
+	printed := make(chan string)
+	go func() { printed <- b.AwaitEnd(ctx, "d1") }() // begins while the server has no keeper
+	own, err := startTime(os.Getpid())
+	require.NoError(t, err)
+	time.Sleep(2 * askEvery)
+	require.NoError(t, process{PID: os.Getpid(), Start: own}.save(dir))
+	require.NoError(t, os.WriteFile(dir.in(consoleLog), []byte("panic\n"), 0o600))
+	unlock()
+	cancel()
+	require.Empty(t, <-printed)
+
+	require.NoError(t, process{PID: 7, Start: 1<<64 - 1}.save(dir))
+	require.Equal(t, "its console: panic", b.AwaitEnd(t.Context(), "d1"))
 }
