@@ -99,12 +99,13 @@ func kindOf(text string) string {
 		return ""
 	}
 	address, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	address = address.Unmap()
 	switch {
 	case err != nil && strings.Contains(text, ".") && !strings.ContainsAny(text, "/:@"):
 		return "ExternalDNS"
-	case err != nil || address.IsUnspecified() || address.IsLoopback() || address.IsMulticast():
+	case err != nil || !address.IsGlobalUnicast() && !address.IsLinkLocalUnicast():
 		return ""
-	case address.IsPrivate() || address.IsLinkLocalUnicast() || netip.MustParsePrefix("100.64.0.0/10").Contains(address.Unmap()):
+	case address.IsPrivate() || address.IsLinkLocalUnicast() || netip.MustParsePrefix("100.64.0.0/10").Contains(address):
 		return "InternalIP"
 	}
 	return "ExternalIP"

@@ -97,6 +97,7 @@ func TestServer_addresses(t *testing.T) {
 		"a name":                    {record: `{"IPAddress":"m.example.com"}`, want: []string{"ExternalDNS m.example.com"}},
 		"a public field":            {record: `{"PublicIP":"198.18.0.1","PrivateIPAddress":"10.0.0.1"}`, want: []string{"ExternalIP 198.18.0.1", "InternalIP 10.0.0.1"}},
 		"nothing to reach it under": {record: `{"IPAddress":"127.0.0.1","PublicIP":"0.0.0.0","IPv6Address":"::1"}`, host: "224.0.0.1"},
+		"all at once":               {record: `{"IPAddress":"255.255.255.255","PublicIP":"::ffff:127.0.0.1"}`},
 		"no address at all":         {record: `{"IPAddress":"http://a.b/c","PublicIP":"user@a.b","PrivateIPAddress":"localhost"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

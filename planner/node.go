@@ -46,15 +46,15 @@ func (l *look) addresses(s settings) {
 	}
 }
 
-// usable are addresses in the form that Go writes them in, without those that only mean something on the server itself, each once.
+// usable are addresses in the form that Go writes them in, without those that mean one server nowhere else than on itself, each once.
 func usable(addresses []string) []string {
 	var found []string
 	for _, text := range addresses {
 		address, err := netip.ParseAddr(strings.TrimSpace(text))
-		if err != nil || address.Zone() != "" || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsUnspecified() || address.IsMulticast() {
+		if address = address.Unmap(); err != nil || address.Zone() != "" || !address.IsGlobalUnicast() {
 			continue
 		}
-		if text := address.Unmap().String(); !slices.Contains(found, text) {
+		if text := address.String(); !slices.Contains(found, text) {
 			found = append(found, text)
 		}
 	}
