@@ -117,8 +117,10 @@ var controlPlane = map[string][]string{
 	rkev1.ControlPlaneTakenReason: {
 		"Give it an RKEControlPlane of its own in spec.controlPlaneRef, also before you delete it, for what a Cluster names is deleted with it: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
 	},
-	rkev1.TokenReplayedReason:        {"If you do not know why, have another server made: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}"},
-	rkev1.RegistrationsRefusedReason: {"Look at what runs at the address that the event names. A server of yours that was off while its bootstrap Secret was made anew needs another machine"},
+	rkev1.TokenReplayedReason:         {"If you do not know why, have another server made: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}"},
+	rkev1.RegistrationsRefusedReason:  {"Look at what runs at the address that the event names. A server of yours that was off while its bootstrap Secret was made anew needs another machine"},
+	rkev1.CertificateUnverifiedReason: {"Put the authority that signed the certificate into ca.crt of the Secret that --agents-cert-secret names"},
+	rkev1.CertificateAnnouncedReason:  {"Wait until then; to have it shown at once, see docs/endpoint.md"},
 	rkev1.ProbesFailingReason: {
 		"Read the distribution's own log on the server: drover ssh {machine} -n {ns} -- 'journalctl -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'",
 		nextMachineLogs, "If it began with a change, take that back: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",

@@ -25,7 +25,7 @@ import (
 // What an agent asks for, and what it gets: the ServiceAccount of its name gets a token.
 // +kubebuilder:rbac:groups="",resources=serviceaccounts/token,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;patch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
 
 // agentOptions say how servers reach the manager.
 type agentOptions struct {
@@ -91,8 +91,10 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager, changed func()) 
 	if err != nil {
 		return nil, fmt.Errorf("reading --server-url: %w", err)
 	}
+	self, recorder := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.managerNamespace, Name: charts.AgentsService}}, mgr.GetEventRecorder("endpoint")
 	certs, err := authority.Load(ctx, authority.Options{Client: p.direct, Namespace: p.options.managerNamespace, Given: o.certificate,
-		Names: []string{server.Hostname()}, Changed: changed})
+		Names: []string{server.Hostname()}, Changed: changed,
+		Tell: func(kind, reason, what string) { recorder.Eventf(self, nil, kind, reason, "Show", "%s", what) }})
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +107,8 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager, changed func()) 
 		return bootstrap.Script(script)
 	}
 	handler, err := agents.New(agents.Options{Client: p.direct, API: p.config, Server: o.serverURL, Authorities: certs.Bundle, Assets: assets,
-		InstallScript: byHand, Recorder: mgr.GetEventRecorder("endpoint"),
-		TicketSecret: func() []byte { return certs.Derive("tickets of agents") },
-		Self:         &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.options.managerNamespace, Name: charts.AgentsService}}})
+		InstallScript: byHand, Recorder: recorder, Self: self,
+		TicketSecret: func() []byte { return certs.Derive("tickets of agents") }})
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/endpoint/certificate"
 )
 
@@ -69,8 +72,13 @@ func check(data map[string][]byte, names []string, now time.Time) (*given, error
 
 // verify does what an agent does that trusts a bundle.
 func (g *given) verify(bundle []byte, now time.Time) error {
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
+	return g.verifyBy(roots, now)
+}
+
+func (g *given) verifyBy(roots *x509.CertPool, now time.Time) error {
+	between := x509.NewCertPool()
 	for _, der := range g.Certificate.Certificate[1:] {
 		if cert, err := x509.ParseCertificate(der); err == nil {
 			between.AddCert(cert)
@@ -132,7 +140,7 @@ func (g *given) after(before *given, now time.Time) (*given, time.Time) {
 func (s *Source) wanted(ctx context.Context, now time.Time) (*given, error) {
 	secret := &corev1.Secret{}
 	if err := s.Client.Get(ctx, s.Secret, secret); err != nil {
-		return nil, fmt.Errorf("reading the endpoint's certificate: %w", err)
+		return nil, fmt.Errorf("reading the endpoint's certificate from Secret %s, which --agents-cert-secret names: %w", s.Secret, err)
 	}
 	g, err := check(secret.Data, s.opts.Names, now)
 	if err != nil {
@@ -155,6 +163,12 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 		before, _ := check(kept.Data, s.opts.Names, now)
 		switch {
 		case wrong == nil:
+			if before == nil {
+				var err error
+				if before, err = s.ownShown(ctx, now); err != nil {
+					return nil, err
+				}
+			}
 			out, again = wanted.after(before, now)
 			return out.data, nil
 		case before == nil:
@@ -167,11 +181,101 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	if at := out.data[useNextKey]; wrong == nil && len(at) > 0 {
-		log.FromContext(ctx).Info("Showing the endpoint's certificate before until agents trust what verifies the new one", "secret", s.Secret, "until", string(at))
+	if wrong == nil {
+		if err := s.tell(ctx, wanted, out); err != nil {
+			return time.Time{}, err
+		}
 	}
 	bundle, known := out.served(), runs(out.data[earlierKey], now)
 	maps.Copy(known, runs(bundle, now))
 	s.show(&shown{cert: out.Certificate, bundle: bundle, known: known, key: out.data[keyKey]})
 	return again, nil
+}
+
+// tell says what an administrator should know of a certificate that he gave, and writes down which authority agents trust once they are shown that: not ours.
+func (s *Source) tell(ctx context.Context, wanted, out *given) error {
+	if at := out.data[useNextKey]; len(at) > 0 {
+		s.announce(ctx, "that of Secret "+s.Secret.Name, string(at))
+		return nil
+	}
+	if len(wanted.bundle) == 0 && !wanted.verifiedHere() {
+		s.say(ctx, corev1.EventTypeWarning, rkev1.CertificateUnverifiedReason, fmt.Sprintf("Secret %s has no ca.crt, and no authority that the manager's image knows has signed its certificate (%s has): "+
+			"servers that do not have that among their own authorities cannot reach the endpoint; put it into ca.crt", s.Secret.Name, wanted.Leaf.Issuer))
+	}
+	trusted := &corev1.ConfigMap{}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Secret.Namespace, Name: Name}, trusted)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading which authority agents trust: %w", err)
+	}
+	return s.writeTrusted(ctx, out.served())
+}
+
+// verifiedHere reports whether the authorities of this system verify it, or there are none to ask.
+func (g *given) verifiedHere() bool {
+	roots, err := x509.SystemCertPool()
+	return err != nil || roots.Equal(x509.NewCertPool()) || g.verifyBy(roots, time.Now()) == nil
+}
+
+func (s *Source) announce(ctx context.Context, what, at string) {
+	s.say(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "the endpoint shows the certificate before until "+at+", and "+what+
+		" then: until then agents learn what verifies it")
+}
+
+// say says it once, however often the Secret is looked at.
+func (s *Source) say(ctx context.Context, kind, reason, what string) {
+	if s.said == what {
+		return
+	}
+	s.said = what
+	log.FromContext(ctx).Info(what, "reason", reason)
+	if s.opts.Tell != nil {
+		s.opts.Tell(kind, reason, what)
+	}
+}
+
+// ownShown is a certificate by our authority where that is what agents trust, before they were ever shown one of the user's.
+func (s *Source) ownShown(ctx context.Context, now time.Time) (*given, error) {
+	key, trusted, secret := client.ObjectKey{Namespace: s.Secret.Namespace, Name: Name}, &corev1.ConfigMap{}, &corev1.Secret{}
+	for _, obj := range []client.Object{trusted, secret} {
+		err := s.Client.Get(ctx, key, obj)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading which authority agents trust: %w", err)
+		}
+	}
+	if !strings.Contains(trusted.Data[bundleKey], string(bytes.TrimSpace(secret.Data[certKey]))) {
+		return nil, nil
+	}
+	own, err := signed(secret.Data, now)
+	if err != nil {
+		return nil, fmt.Errorf("reading the endpoint's authority from Secret %s, which agents trust: %w", key, err)
+	}
+	return own, nil
+}
+
+// leave is what is shown instead of a certificate of our own authority while agents that were shown one of the user's learn to trust that, and until when;
+// nil when they do, or there was none.
+func (s *Source) leave(ctx context.Context, own *given) (*given, time.Time, error) {
+	key, now := client.ObjectKey{Namespace: s.Secret.Namespace, Name: ShownName}, s.Now()
+	kept := &corev1.Secret{}
+	if err := s.Client.Get(ctx, key, kept); err != nil {
+		return nil, time.Time{}, client.IgnoreNotFound(err)
+	}
+	if before, err := check(kept.Data, s.opts.Names, now); err == nil {
+		out, at := own.after(before, now)
+		if until := out.data[useNextKey]; len(until) > 0 {
+			_, err := certificate.Keep(ctx, s.Client, key, "which certificate of the endpoint is shown", func(*corev1.Secret) (map[string][]byte, error) { return out.data, nil })
+			s.announce(ctx, "one of the manager's own authority", string(until))
+			return out, at, err
+		}
+	}
+	if err := s.Client.Delete(ctx, kept); client.IgnoreNotFound(err) != nil {
+		return nil, time.Time{}, fmt.Errorf("deleting the certificate that was shown before: %w", err)
+	}
+	return nil, time.Time{}, nil
 }

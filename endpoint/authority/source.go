@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type Options struct {
 	Names []string
 	// Changed is called when the bundle has become another, and must not wait; it may be nil.
 	Changed func()
+	// Tell is called with what an administrator should see, an event's type and reason (api/rke/v1) and a sentence; it may be nil.
+	Tell func(kind, reason, what string)
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -50,6 +53,8 @@ type Source struct {
 
 	opts    Options
 	current atomic.Pointer[shown]
+	// said is what was told last.
+	said string
 }
 
 // shown is what is shown from one look at the Secret to the next.
@@ -126,9 +131,35 @@ func (s *Source) lookAtOwn(ctx context.Context, _ bool) (time.Time, error) {
 		return time.Time{}, err
 	}
 	now := s.Now()
-	authority, err := read(data, certKey, keyKey)
+	own, err := signed(data, now)
 	if err != nil {
 		return time.Time{}, err
+	}
+	if renew := now.Add(servingLife - servingRenew); renew.Before(again) {
+		again = renew
+	}
+	next := &shown{cert: own.Certificate, bundle: own.bundle, known: runs(data[bundleKey], now), key: data[keyKey], secret: data}
+	before, at, err := s.leave(ctx, own)
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case before != nil:
+		maps.Copy(next.known, runs(before.served(), now))
+		maps.Copy(next.known, runs(before.data[earlierKey], now))
+		next.cert, next.bundle, next.key = before.Certificate, before.served(), before.data[keyKey]
+		if at.Before(again) {
+			again = at
+		}
+	}
+	s.show(next)
+	return again, nil
+}
+
+// signed is a certificate by an authority of ours, which the data of its Secret has, with what verifies it.
+func signed(data map[string][]byte, now time.Time) (*given, error) {
+	authority, err := read(data, certKey, keyKey)
+	if err != nil {
+		return nil, err
 	}
 	// Nothing lives longer than what signed it.
 	end := now.Add(servingLife)
@@ -137,17 +168,15 @@ func (s *Source) lookAtOwn(ctx context.Context, _ bool) (time.Time, error) {
 	}
 	cert, key, err := certificate.Serving(strings.Fields(string(data[hostsKey])), authority, now, end)
 	if err != nil {
-		return time.Time{}, err
+		return nil, err
 	}
-	pair, err := tls.X509KeyPair(slices.Concat(cert, data[crossKey]), key)
+	cert = slices.Concat(cert, data[crossKey])
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("reading back the endpoint's certificate: %w", err)
+		return nil, fmt.Errorf("reading back the endpoint's certificate: %w", err)
 	}
-	if renew := now.Add(servingLife - servingRenew); renew.Before(again) {
-		again = renew
-	}
-	s.show(&shown{cert: pair, bundle: newest(data[bundleKey], maxTrusted, now), known: runs(data[bundleKey], now), key: data[keyKey], secret: data})
-	return again, nil
+	bundle := newest(data[bundleKey], maxTrusted, now)
+	return &given{Certificate: pair, bundle: bundle, data: map[string][]byte{certKey: cert, keyKey: key, bundleKey: bundle}}, nil
 }
 
 // show takes the place of what was shown before.
@@ -196,13 +225,17 @@ func (s *Source) store(ctx context.Context) (data map[string][]byte, again time.
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	// Which authorities agents trust is written down, so that a lost one is noticed.
+	return data, again, s.writeTrusted(ctx, data[bundleKey])
+}
+
+// writeTrusted writes down which authorities agents trust, so that a lost one is noticed.
+func (s *Source) writeTrusted(ctx context.Context, bundle []byte) error {
 	applier := apply.Applier{Client: s.Client, Reader: s.Client, Owner: "drover-endpoint"}
-	trusted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: s.Secret.Name}, Data: map[string]string{bundleKey: string(data[bundleKey])}}
+	trusted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: Name}, Data: map[string]string{bundleKey: string(bundle)}}
 	if _, err := applier.Apply(ctx, trusted); err != nil {
-		return nil, time.Time{}, fmt.Errorf("writing down which authority agents trust: %w", err)
+		return fmt.Errorf("writing down which authority agents trust: %w", err)
 	}
-	return data, again, nil
+	return nil
 }
 
 // lost is what to put in the place of a Secret that is not there: what this replica knows; nothing, which is to be filled, when there never was one.

@@ -239,7 +239,7 @@ func TestGiven(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "mine"}, Type: corev1.SecretTypeTLS,
 		Data: u.gives(nil, time.Hour, o.Names...)}
 	_, err := authority.Load(t.Context(), o)
-	require.ErrorContains(t, err, "reading the endpoint's certificate: secrets \"mine\" not found")
+	require.ErrorContains(t, err, "reading the endpoint's certificate from Secret "+w.namespace+"/mine, which --agents-cert-secret names: secrets \"mine\" not found")
 	require.NoError(t, w.Create(t.Context(), secret))
 	s := load(t, o)
 	require.NoError(t, verify(t, s, u.bundle, host))
@@ -467,4 +467,84 @@ func TestGiven_anotherAuthority(t *testing.T) {
 			})
 		})
 	}
+}
+
+// From the manager's own authority to the user's certificate, and back: an agent that runs learns what verifies the next one before it is shown, nobody who
+// runs is ever shown what he does not trust, and no certificate of an earlier spell comes back.
+func TestGiven_andOurOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClientBuilder().Build()
+		var told []string
+		own := options(c, "drover-system")
+		own.Tell = func(kind, reason, what string) { told = append(told, kind+" "+reason) }
+		u, other := newUser(t, "the user's"), newUser(t, "another")
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: "mine"}, Data: u.gives(u.bundle, 900*time.Hour, own.Names...)}
+		require.NoError(t, c.Create(t.Context(), secret))
+		mine := own
+		mine.Given = "mine"
+		// begin starts a replica, and ends the one before: agents that run have trusted what that served.
+		var end context.CancelFunc
+		begin := func(o authority.Options) *authority.Source {
+			if end != nil {
+				end()
+				synctest.Wait()
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			end = cancel
+			s := load(t, o)
+			go func() { _ = s.Start(ctx) }()
+			synctest.Wait()
+			return s
+		}
+		s := begin(own)
+		trusted := s.Bundle("")
+		for _, to := range []struct {
+			options authority.Options
+			by      *user
+		}{{mine, u}, {own, nil}, {mine, u}} {
+			told = nil
+			s = begin(to.options)
+			require.Equal(t, []string{"Normal CertificateAnnounced"}, told)
+			require.NoError(t, verify(t, s, trusted, host), "who runs gets in")
+			require.Equal(t, trusted, s.Bundle(sumOf(trusted)), "and so does a server that was told of it")
+			both := s.Bundle("")
+			pass(time.Hour)
+			s = begin(to.options) // a restart announces nothing anew
+			require.Equal(t, both, s.Bundle(""))
+			require.NoError(t, verify(t, s, trusted, host))
+			pass(24 * time.Hour)
+			require.NoError(t, verify(t, s, both, host))
+			trusted = s.Bundle("")
+			require.NoError(t, verify(t, s, trusted, host))
+			if to.by != nil {
+				require.Equal(t, to.by.bundle, trusted)
+			} else {
+				require.NotContains(t, string(trusted), string(u.bundle))
+				testkit.ExpectNotFound(t, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: authority.ShownName}})
+			}
+		}
+		// Who loses what is kept of the user's is not shown our own again, which no agent trusts any more.
+		shown := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: authority.ShownName}}
+		require.NoError(t, c.Delete(t.Context(), shown))
+		require.NoError(t, verify(t, begin(mine), trusted, host))
+		// Taken back before its day has come: our own was shown all the time.
+		s = begin(own)
+		pass(25 * time.Hour)
+		before := s.Bundle("")
+		secret.Data = other.gives(nil, 100*time.Hour, own.Names...)
+		require.NoError(t, c.Update(t.Context(), secret))
+		require.NoError(t, verify(t, begin(mine), before, host))
+		told = nil
+		s = begin(own)
+		require.NoError(t, verify(t, s, before, host))
+		require.Equal(t, before, s.Bundle(""))
+		require.Empty(t, told)
+		// Servers are to verify it by their own authorities, and nobody is known who has signed it.
+		s = begin(mine)
+		pass(25 * time.Hour)
+		require.NoError(t, verify(t, s, other.bundle, host))
+		require.Contains(t, told, "Warning CertificateUnverified")
+		end()
+		synctest.Wait()
+	})
 }

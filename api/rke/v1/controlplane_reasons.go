@@ -130,4 +130,8 @@ const (
 	TokenReplayedReason = "TokenReplayed"
 	// RegistrationsRefusedReason: an address asked the endpoint too often with tokens or keys that are not known.
 	RegistrationsRefusedReason = "RegistrationsRefused"
+	// CertificateAnnouncedReason: the endpoint has another certificate, which it shows when agents have had the time to learn what verifies it.
+	CertificateAnnouncedReason = "CertificateAnnounced"
+	// CertificateUnverifiedReason: servers are to verify the endpoint by authorities of their own, and may not have the one that signed its certificate.
+	CertificateUnverifiedReason = "CertificateUnverified"
 )
