@@ -253,6 +253,15 @@ func TestClusters_surviveWhatServersAnswer(t *testing.T) {
 		"nodes of nothings": func(_ *hostile, w http.ResponseWriter, r *http.Request) bool {
 			return list(r) && endless(w, r, `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"status":{"conditions":[{}`, ",{}")
 		},
+		"nodes of fields": func(_ *hostile, w http.ResponseWriter, r *http.Request) bool {
+			return list(r) && endless(w, r, `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"status":{"capacity":{"a":"1"`, `,"0000":"1"`)
+		},
+		"numbers": func(_ *hostile, w http.ResponseWriter, r *http.Request) bool {
+			if list(r) {
+				_, _ = w.Write([]byte(`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"n"},"status":{"capacity":{"cpu":"1e-2000000000"}}}]}`))
+			}
+			return list(r)
+		},
 		"discovery": func(_ *hostile, w http.ResponseWriter, r *http.Request) bool {
 			return r.URL.Path == "/api/v1" && endless(w, r, `{"groupVersion":"v1","resources":[{"name":"nodes","kind":"Node"}`, `,{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}`)
 		},

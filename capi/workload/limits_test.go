@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,7 +131,18 @@ func TestScanner(t *testing.T) {
 		"few nothings":         {answer: `[` + strings.Repeat("{},", 999) + `{}]`, limit: 1 << 20},
 		"many nothings":        {answer: `[` + strings.Repeat("{},", 1000) + `{}]`, limit: 1 << 20, err: "more objects than sense"},
 		"nothings in nothings": {answer: strings.Repeat("[[],[", 100) + strings.Repeat("[],", 2000), limit: 1 << 20, err: "more objects than sense"},
-		"no members":           {answer: `{` + strings.Repeat(`"a":{},`, 5000) + `}`, limit: 1 << 20},
+		"few small fields":     {answer: `{` + strings.Repeat(`"a":{},`, 1000) + `}`, limit: 1 << 20},
+		"many small fields":    {answer: `{` + strings.Repeat(`"a":{},`, 5000) + `}`, limit: 1 << 20, err: "more fields than sense"},
+		"many fields":          {answer: `{` + strings.Repeat(`"abcde":"ef",`, 5000) + `}`, limit: 1 << 20},
+		"managed fields":       {answer: `{` + strings.Repeat(`"f:status":{"f:conditions":{".":{},"k:{\"type\":\"Ready\"}":{".":{},"f:status":{},"f:type":{}}}},`, 2000) + `}`, limit: 1 << 20},
+		"a small number":       {answer: `{"cpu":"1e-2000000000"}`, limit: 100, err: "a number that takes too long"},
+		"a bare one":           {answer: `{"cpu":-.5E-2000000000 }`, limit: 100, err: "a number that takes too long"},
+		"between spaces":       {answer: `["\u00a0", "  1e-2000000000 "]`, limit: 100, err: "a number that takes too long"},
+		"a great, long number": {answer: `["12345678901234567890e2000000000"]`, limit: 100, err: "a number that takes too long"},
+		"one that turns over":  {answer: `["1e200000000000000000"]`, limit: 100, err: "a number that takes too long"},
+		"many digits":          {answer: `["0.` + strings.Repeat("0", 1000) + `1"]`, limit: 2000, err: "a number that takes too long"},
+		"usual numbers":        {answer: `{"cpu":"1920m","memory":"16393176Ki","n":1e-9,"a":[110,"-1.5e-12","1e+20",12345678901234567890.5]}`, limit: 1000},
+		"a commit":             {answer: `{"a":"12e4567890","b":"2026-11-26","c":"198.18.0.1","d":"1e-x-20000","e":"v1e-20000","uid":"1234567e-1234-4000-8000-123456789012","f":"1e-20000 days"}`, limit: 1000},
 		"too long":             {answer: strings.Repeat("x", 101), limit: 100, err: "more than 100 bytes"},
 		"as long as may be":    {answer: strings.Repeat("x", 100), limit: 100},
 		"too deep":             {answer: strings.Repeat("[", 257), limit: 1 << 20, err: "nested too deep"},
@@ -277,4 +289,30 @@ func TestNodeWatcher_tellsOfProviderIDsThatAreNew(t *testing.T) {
 			require.IsType(t, &corev1.Node{}, w.Object())
 		})
 	}
+}
+
+// FuzzScanner_numbers: what is let through is read as a quantity before long, as a text and as a number.
+func FuzzScanner_numbers(f *testing.F) {
+	for _, seed := range []string{"1e-2000000000", "12345678901234567890e2000000000", "1e2000000000", " .5E-99999", "1Ki", "-1e-999", "0.0001m", "+1E+1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 4<<10 || strings.ContainsAny(text, "\"\\") {
+			return
+		}
+		for _, answer := range []string{`{"a":"` + text + `"}`, `{"a":` + text + `}`} {
+			if s := (scanner{limit: 8 << 10}); s.read([]byte(answer)) == nil {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_, _ = resource.ParseQuantity(strings.TrimSpace(text))
+				}()
+				select {
+				case <-done:
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%q takes too long", text)
+				}
+			}
+		}
+	})
 }

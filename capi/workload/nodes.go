@@ -99,7 +99,7 @@ func idOf(obj any) identity {
 
 const (
 	// nodesPerPage and maxPages bound a list of Nodes.
-	nodesPerPage, maxPages = 500, 100
+	nodesPerPage, maxPages = 100, 200
 )
 
 // nodeLists lists Nodes in pages, and counts what client-go gathers of them before it is kept. A list as a stream of events, which client-go
@@ -139,8 +139,11 @@ func (l *nodeLists) List(options metav1.ListOptions) (runtime.Object, error) {
 	return nodes, nil
 }
 
-// strip takes off a Node what Cluster API does not look at: its images and who manages which field, which are most of it.
-func strip(node *corev1.Node) { node.ManagedFields, node.Status.Images = nil, nil }
+// strip takes off a Node what Cluster API does not look at: its images and who manages which field, which are most of it, and its quantities, of which two can
+// take for ever to compare.
+func strip(node *corev1.Node) {
+	node.ManagedFields, node.Status.Images, node.Status.Capacity, node.Status.Allocatable = nil, nil, nil, nil
+}
 
 // Server is what is known of a CAPI Machine's server, to find the Node that it became.
 type Server struct {

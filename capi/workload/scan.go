@@ -1,0 +1,164 @@
+package workload
+
+import "fmt"
+
+// scanner counts JSON as it is read, before anybody decodes it. Bytes alone do not bound what decoding takes: `{},` is three of them and
+// becomes a Pod or a Container of a kilobyte. So the members of arrays that are objects or arrays must have minMember bytes on the
+// average; those of real answers have more than a hundred. And `"a":1,` is six that become the entry of a map of two hundred: the members of objects must have
+// minPair, where real ones have more than twenty. Nor do they bound the time: see number. What is no JSON is counted in some way too, and refused by who decodes it.
+type scanner struct {
+	// limit bounds one document, in bytes.
+	limit int
+	// stream allows one document after another, as in a watch; each is counted anew, and documents are those that ended.
+	stream bool
+
+	bytes            int
+	members, pairs   int
+	documents        int
+	depth            int
+	arrays           [maxDepth / 64]uint64
+	inText, escaping bool
+	number           number
+}
+
+const (
+	// maxDepth bounds how deep objects and arrays are nested; schemas in CRDs have some fifty levels.
+	maxDepth = 256
+	// minMember is how many bytes a member of an array must have on the average, freeMembers how many may have fewer.
+	minMember   = 64
+	freeMembers = 1000
+	// minPair is how many bytes a member of an object must have on the average, its name and quotes included, and freePairs how many may have fewer.
+	minPair   = 12
+	freePairs = 1000
+)
+
+func (s *scanner) read(p []byte) error {
+	for _, b := range p {
+		s.bytes++
+		if s.bytes > s.limit {
+			return fmt.Errorf("%w: it has more than %d bytes", errAnswer, s.limit)
+		}
+		if err := s.next(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scanner) next(b byte) error {
+	if s.inText {
+		switch {
+		case s.escaping:
+			s.escaping = false
+		case b == '\\':
+			s.escaping = true
+		case b == '"':
+			s.inText = false
+			return s.number.end()
+		}
+		s.number.next(b)
+		return nil
+	}
+	switch b {
+	case '"':
+		s.inText, s.number = true, number{}
+	case ':':
+		s.pairs++
+		if s.pairs > freePairs && s.pairs*minPair > s.bytes {
+			return fmt.Errorf("%w: it has more fields than sense", errAnswer)
+		}
+	case ',':
+		return s.number.end()
+	case '{', '[':
+		return s.open(b == '[')
+	case '}', ']':
+		s.depth = max(s.depth-1, 0)
+		if s.depth == 0 && s.stream {
+			s.bytes, s.members, s.pairs = 0, 0, 0
+			s.documents++
+		}
+		return s.number.end()
+	default:
+		s.number.next(b)
+	}
+	return nil
+}
+
+// number looks at a text or a number for one that a resource.Quantity (k8s.io/apimachinery/pkg/api/resource) takes, and reads for as long as somebody likes:
+// it writes 1e-2000000000 out. What is escaped in a text is no number to it either, nor is one with more behind it, such as a UUID.
+type number struct {
+	part     numberPart
+	digits   int // of the number, and of its exponent
+	exponent int
+	negative bool
+}
+
+type numberPart int
+
+const (
+	beforeNumber numberPart = iota
+	inNumber
+	inExponent
+	afterNumber
+	noNumber
+)
+
+const (
+	// maxDigits bounds a number, fitExponent the digits of its exponent, for one that does not fit into 32 bits becomes negative, and maxExponent those of one
+	// that is negative, or of a number with more than fitDigits, which fit into 64 bits.
+	maxDigits, fitDigits, fitExponent, maxExponent = 1000, 18, 9, 3
+)
+
+func (n *number) next(b byte) {
+	isDigit, isSpace := b >= '0' && b <= '9', b == ' ' || b >= 0x80 // spaces of all kinds are cut off
+	switch {
+	case n.part == noNumber, isSpace && (n.part == beforeNumber || n.part == afterNumber):
+	case isDigit && (n.part == beforeNumber || n.part == inNumber), n.part == beforeNumber && (b == '+' || b == '-'), n.part <= inNumber && b == '.':
+		n.part = inNumber
+		if isDigit {
+			n.digits++
+		}
+	case n.part == inNumber && (b == 'e' || b == 'E'):
+		n.part = inExponent
+	case n.part == inExponent && isDigit:
+		n.exponent++
+	case n.part == inExponent && n.exponent == 0 && !n.negative && (b == '-' || b == '+'):
+		n.negative = b == '-'
+	case isSpace:
+		n.part = afterNumber
+	default:
+		n.part = noNumber
+	}
+}
+
+// end ends one, and refuses it if need be.
+func (n *number) end() error {
+	ended, most := *n, fitExponent
+	*n = number{}
+	if ended.negative || ended.digits > fitDigits {
+		most = maxExponent
+	}
+	if ended.part != noNumber && (ended.digits > maxDigits || ended.exponent > most) {
+		return fmt.Errorf("%w: it has a number that takes too long to read", errAnswer)
+	}
+	return nil
+}
+
+func (s *scanner) open(array bool) error {
+	if s.depth > 0 && s.arrays[(s.depth-1)/64]&(1<<((s.depth-1)%64)) != 0 {
+		s.members++
+		if s.members > freeMembers && s.members*minMember > s.bytes {
+			return fmt.Errorf("%w: it has more objects than sense", errAnswer)
+		}
+	}
+	if s.depth == maxDepth {
+		return fmt.Errorf("%w: it is nested too deep", errAnswer)
+	}
+	bit := uint64(1) << (s.depth % 64)
+	s.arrays[s.depth/64] &^= bit
+	if array {
+		s.arrays[s.depth/64] |= bit
+	}
+	s.depth++
+	return nil
+}
