@@ -62,7 +62,7 @@ func (a Applier) change(ctx context.Context, desired *unstructured.Unstructured)
 }
 
 // Write applies objs, all at the same time, without looking at what is there: for what the caller has looked at, at one
-// request each instead of two. Of several errors the first object's is returned.
+// request each instead of two. An object has the UID then of what was written. Of several errors the first object's is returned.
 func (a Applier) Write(ctx context.Context, objs ...client.Object) error {
 	return a.each(objs, func(desired *unstructured.Unstructured) error { return a.write(ctx, desired) })
 }
@@ -92,7 +92,9 @@ func (a Applier) each(objs []client.Object, do func(desired *unstructured.Unstru
 			if err == nil {
 				err = do(desired)
 			}
-			errs[i] = err
+			if errs[i] = err; err == nil {
+				obj.SetUID(desired.GetUID())
+			}
 		})
 	}
 	all.Wait()

@@ -3,6 +3,8 @@ package jobrunner
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/state"
@@ -49,6 +51,8 @@ type Request struct {
 	// Namespace and StateSecret tell where to keep state; for Probe the Secret takes the result.
 	Namespace   string `json:"namespace"`
 	StateSecret string `json:"stateSecret"`
+	// StateUID is the UID of that Secret. With another one a backup has brought the Job back, or the Secret: what the Job was to do may be done long since.
+	StateUID types.UID `json:"stateUID,omitempty"`
 	// ProviderIDTemplate of an external driver; may be empty.
 	ProviderIDTemplate string `json:"providerIDTemplate,omitempty"`
 	// ProviderID the user has set, if any; then none is derived.

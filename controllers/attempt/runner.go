@@ -137,7 +137,7 @@ func (e *InvalidError) Error() string { return e.Err.Error() }
 // Unwrap gives the cause.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// secrets are those that the task's Job reads: its request and, if it needs one, its pull Secret. They belong to one attempt.
+// secrets are those that the task's Job reads: its request first and, if it needs one, its pull Secret. They belong to one attempt.
 func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Object, error) {
 	if !slices.Contains([]string{"", task.Request.Namespace}, r.Settings.PullNamespace) {
 		// Only what the manager's flags name is read, and only in its own namespace.
@@ -216,6 +216,10 @@ func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
 	}
 	if err := applier.Write(ctx, p.Record); err != nil {
 		return err
+	}
+	p.Task.Request.StateUID = p.Record.GetUID()
+	if own[0], err = jobrunner.RequestSecret(p.Task); err != nil {
+		return &InvalidError{Err: err}
 	}
 	// The RoleBinding is let pass only when its Role is there.
 	if p.New {

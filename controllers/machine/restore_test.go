@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,6 +103,38 @@ func TestRestore(t *testing.T) {
 			require.Equal(t, tagged, again.requestOf(state.Remove, 1).Tags[jobrunner.TagMachineUID])
 		})
 	}
+}
+
+// A backup of while a server was made brings the Job back, too. Its pod does nothing, for its state Secret has another UID (jobrunner/operation
+// TestAnotherState); it is taken away, and a Job of the machine's own looks for the server.
+func TestRestore_withItsJob(t *testing.T) {
+	w := newWorld(t)
+	s := w.machine("digitalocean", "early", droplet())
+	s.reconcile()
+	saved := testkit.ExpectExists(t, w.client, s.stateSecret())
+	require.Equal(t, saved.UID, s.requestOf(state.Create, 1).StateUID)
+	job := s.job(state.Create, 1).DeepCopy()
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
+	w.delete(s.job(state.Create, 1))
+	s.dropJobFinalizers()
+	for _, obj := range []client.Object{s.stateSecret(), s.obj} {
+		require.NoError(t, w.client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		w.delete(obj)
+	}
+	w.delete(s.capi)
+	saved.ResourceVersion, saved.UID, saved.OwnerReferences, saved.ManagedFields = "", "", nil, nil
+	require.NoError(t, w.client.Create(t.Context(), saved))
+	restored := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, Labels: job.Labels}, Spec: job.Spec}
+	restored.Spec.Selector, restored.Spec.Template.Labels = nil, map[string]string{rkev1.MachineUIDLabel: job.Labels[rkev1.MachineUIDLabel]}
+	require.NoError(t, w.client.Create(t.Context(), restored))
+
+	again := w.machine("digitalocean", "early", droplet())
+	again.reconcile()
+	again.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	again.dropJobFinalizers()
+	require.Equal(t, rkev1.PhaseCreating, again.reconcile().Phase)
+	require.True(t, metav1.IsControlledBy(testkit.ExpectExists(t, w.client, again.job(state.Create, 1)), again.obj))
+	require.Equal(t, testkit.ExpectExists(t, w.client, again.stateSecret()).UID, again.requestOf(state.Create, 1).StateUID)
 }
 
 // A state whose server is gone is nobody's to take over, and nobody is told to delete the only record of a server.

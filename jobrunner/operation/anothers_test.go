@@ -166,3 +166,20 @@ func TestAnothers_byProviderID(t *testing.T) {
 	require.Contains(t, result.Message, "delete the CAPI Machine to get another server")
 	require.Empty(t, mine.droplets(false))
 }
+
+// A backup has brought back a Job, or its state: the server that the Job was to make runs long since, and the state of then says that it is unfinished.
+func TestAnotherState(t *testing.T) {
+	j := newJob(t, "digitalocean")
+	j.mustCreate()
+	server, there := j.droplets(false), j.state()
+	j.request.StateUID = "of-then"
+	for _, kind := range []state.Operation{state.Create, state.Remove} {
+		code, _ := j.run(t.Context(), kind)
+		require.Equal(t, operation.ExitFailed, code)
+		require.Contains(t, j.output.String(), "it is not the one that this Job was made for")
+		require.Equal(t, server, j.droplets(false))
+		require.Equal(t, there, j.state(), "nor is anything said of it")
+	}
+	j.request.StateUID = ""
+	j.mustRemove()
+}

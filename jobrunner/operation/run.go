@@ -154,7 +154,7 @@ func (s *session) loadState(ctx context.Context) (err error) {
 	if s.core, err = s.options.Core(); err != nil {
 		return fmt.Errorf("connecting to Kubernetes: %w", err)
 	}
-	s.state = &statesecret.Secret{Client: s.core.Secrets(s.request.Namespace), Name: s.request.StateSecret}
+	s.state = &statesecret.Secret{Client: s.core.Secrets(s.request.Namespace), Name: s.request.StateSecret, UID: s.request.StateUID}
 	return s.state.Load(ctx)
 }
 

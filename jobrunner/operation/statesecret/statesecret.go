@@ -23,6 +23,9 @@ const (
 	SaveTimeout = 45 * time.Second
 )
 
+// ErrAnother means that there is another Secret of the name.
+var ErrAnother = errors.New("it is not the one that this Job was made for: a backup has brought back the Job, or the Secret. Nothing is done")
+
 // ErrTooLarge means that the state does not fit into a Secret.
 var ErrTooLarge = errors.New("the machine's state does not fit into a Secret")
 
@@ -38,18 +41,23 @@ type Secrets interface {
 type Secret struct {
 	Client Secrets
 	Name   string
+	// UID is that of the Secret; any when empty.
+	UID types.UID
 	// Data is what the Secret holds, once it was loaded.
 	Data map[string][]byte
 	// Writes is how often it was written.
 	Writes int
 }
 
-// Load reads the Secret.
+// Load reads the Secret. Its error is ErrAnother where there is another one of the name.
 func (s *Secret) Load(ctx context.Context) error {
 	return retry(ctx, func(ctx context.Context) error {
 		secret, err := s.Client.Get(ctx, s.Name, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("reading the state Secret %s: %w", s.Name, err)
+		}
+		if s.UID != "" && secret.UID != s.UID {
+			return fmt.Errorf("reading the state Secret %s: %w", s.Name, ErrAnother)
 		}
 		s.Data = secret.Data
 		if s.Data == nil {
@@ -116,7 +124,7 @@ func retry(ctx context.Context, work func(context.Context) error) error {
 		switch {
 		case last == nil:
 			return true, nil
-		case apierrors.IsNotFound(last), apierrors.IsForbidden(last), apierrors.IsUnauthorized(last), apierrors.IsInvalid(last),
+		case errors.Is(last, ErrAnother), apierrors.IsNotFound(last), apierrors.IsForbidden(last), apierrors.IsUnauthorized(last), apierrors.IsInvalid(last),
 			apierrors.IsBadRequest(last), apierrors.IsRequestEntityTooLargeError(last):
 			return false, last
 		}
