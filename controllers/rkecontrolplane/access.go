@@ -37,17 +37,39 @@ func (r *Reconciler) access(ctx context.Context, s *scope) error {
 	if r.Clusters == nil {
 		return step.Progress(rkev1.APINotReachedReason, "nobody asks whether "+server+" answers", 0)
 	}
-	if !r.Clusters.Reaches(client.ObjectKeyFromObject(s.cluster)) {
-		who := "neither " + server + " nor a server of the control plane answers the manager; there is no tunnel yet to servers that it cannot reach"
-		if r.Clusters.Proxied(client.ObjectKeyFromObject(s.cluster)) {
-			who = server + " does not answer by way of the manager's proxy, and no server of the control plane was called: put what is reached without it into NO_PROXY"
+	if key := client.ObjectKeyFromObject(s.cluster); !r.Clusters.Reaches(key) {
+		if left := r.untilFirstAnswer(s); left > 0 {
+			return step.Progress(rkev1.WaitingForControlPlaneReason, "a control plane is up, and "+server+" has not answered the manager yet", left)
 		}
-		return step.Wait(rkev1.APINotReachedReason, who, 0)
+		return step.Wait(rkev1.APINotReachedReason, r.unreached(key, server), 0)
 	}
 	s.Status.Initialization.ControlPlaneInitialized = new(true)
 	s.Status.Initialized, s.Status.Ready = true, true
 	s.conditions.True(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.detour(s))
 	return nil
+}
+
+// answerPatience is how long the API of a new cluster may take to answer before that is a fault: it is asked again after some seconds.
+const answerPatience = time.Minute
+
+// untilFirstAnswer is how much of that is left; none where it has answered before. Since when it is asked the condition tells, which is Unknown meanwhile.
+func (r *Reconciler) untilFirstAnswer(s *scope) time.Duration {
+	said := s.conditions.Get(rkev1.AvailableCondition)
+	switch {
+	case s.Status.Initialized || said != nil && said.Reason == rkev1.APINotReachedReason:
+		return 0
+	case said == nil || said.Status != metav1.ConditionUnknown:
+		return answerPatience
+	}
+	return said.LastTransitionTime.Add(answerPatience).Sub(r.Clock.Now())
+}
+
+// unreached says who does not answer.
+func (r *Reconciler) unreached(cluster client.ObjectKey, server string) string {
+	if r.Clusters.Proxied(cluster) {
+		return server + " does not answer by way of the manager's proxy, and no server of the control plane was called: put what is reached without it into NO_PROXY"
+	}
+	return "neither " + server + " nor a server of the control plane answers the manager; there is no tunnel yet to servers that it cannot reach"
 }
 
 // detour says that the endpoint which the user gave is not the way by which the cluster is reached; empty if it is.

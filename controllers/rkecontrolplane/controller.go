@@ -161,6 +161,10 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 		return []error{err}
 	}
 	defer r.count(s)
+	if !s.cluster.DeletionTimestamp.IsZero() {
+		r.leave(s)
+		return nil
+	}
 	err = step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.ensureAuthorities),
 		step.Of(rkev1.ReconciledCondition, "", r.observe))
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled {

@@ -78,7 +78,14 @@ func TestReconcile(t *testing.T) {
 	w.isWell("server")
 	w.quiet()
 	w.expectMachine("server", rkev1.UpToDateReason)
-	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "https://203.0.113.1:6443")
+	message := w.expect(rkev1.AvailableCondition, metav1.ConditionUnknown, rkev1.WaitingForControlPlaneReason)
+	require.Equal(t, "a control plane is up, and https://203.0.113.1:6443 has not answered the manager yet", message, "as in every start")
+	require.Equal(t, time.Minute, testkit.ExpectReconciled(t, w.r, w.obj).RequeueAfter.Round(time.Minute))
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "neither https://203.0.113.1:6443 nor")
+	w.quiet()
+	w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
 	require.Nil(t, w.obj.Status.Initialization.ControlPlaneInitialized)
 	var config map[string]any
 	require.NoError(t, json.Unmarshal([]byte(file(t, w.planOf("worker"), "50-rancher.yaml")), &config))
@@ -369,6 +376,8 @@ func TestAccess_endpointThatDoesNotAnswer(t *testing.T) {
 	w.provisioned("server", 1, "etcd", "control-plane", "worker")
 	w.quiet()
 	w.obeys("server")
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
+	w.quiet()
 	message := w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
 	require.Contains(t, message, "neither https://api.example.org:443 nor a server of the control plane answers the manager; there is no tunnel yet")
 	w.reached.proxied = true
@@ -755,6 +764,42 @@ func TestNodeLabels_refused(t *testing.T) {
 	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
 	require.Error(t, look(context.DeadlineExceeded))
 	require.Empty(t, w.reached.labels, "nobody answers")
+}
+
+// A Cluster that is being deleted loses its machines, its API and its Secrets, which alarms nobody.
+func TestReconcile_clusterDeleted(t *testing.T) {
+	for what, lose := range map[string]func(*world){
+		"its data":       func(*world) {},
+		"an authority":   func(w *world) { require.NoError(w, w.Delete(w.Context(), w.secret("c1-ca"))) },
+		"all its tokens": func(w *world) { require.NoError(w, w.Delete(w.Context(), w.secret("cp-rke-state"))) },
+		"its control plane": func(w *world) {
+			require.NoError(w, w.Delete(w.Context(), w.obj))
+			w.reconcile()
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.cluster.Finalizers = []string{clusterv1.ClusterFinalizer}
+			require.NoError(t, w.Update(t.Context(), w.cluster))
+			w.up()
+			w.machine("worker", "worker")
+			w.quiet()
+			recorder := events.NewFakeRecorder(100)
+			w.r.Recorder = recorder
+			require.NoError(t, w.Delete(t.Context(), w.cluster))
+			w.quiet()
+			w.expect(rkev1.AvailableCondition, metav1.ConditionTrue, rkev1.APIAnswersReason)
+			require.NoError(t, w.Delete(t.Context(), w.machineNamed("server")))
+			w.reached.answer[client.ObjectKeyFromObject(w.cluster)] = false
+			w.quiet()
+			require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionUnknown, rkev1.APINotReachedReason), "neither the address in Secret c1-kubeconfig nor")
+			lose(w)
+			w.quiet()
+			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason), "the Cluster c1 is being deleted: its Machines go first, and 1 of them are left")
+			require.Zero(t, *w.obj.Status.Replicas)
+			require.Empty(t, recorder.Events)
+		})
+	}
 }
 
 // With a control plane go the authorities of its cluster, so it stays for as long as there are servers, and says so.

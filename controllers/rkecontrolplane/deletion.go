@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/advice"
@@ -34,8 +35,12 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	conditions.Advise = func(c metav1.Condition) []string {
 		return advice.ControlPlane{Namespace: obj.Namespace, Name: obj.Name, Cluster: cluster.Name}.On(c.Reason)
 	}
-	conditions.Set(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.MachinesExistReason, fmt.Sprintf("this RKEControlPlane is being deleted, but stays for the Machines of Cluster %s, %d of them: "+
-		"with it go the authorities and tokens by which their servers are reached. It goes by itself with the last of them", cluster.Name, machines))
+	reason, message := rkev1.MachinesExistReason, fmt.Sprintf("this RKEControlPlane is being deleted, but stays for the Machines of Cluster %s, %d of them: "+
+		"with it go the authorities and tokens by which their servers are reached. It goes by itself with the last of them", cluster.Name, machines)
+	if !cluster.DeletionTimestamp.IsZero() {
+		reason, message = rkev1.DeletingReason, leaving(cluster, machines)
+	}
+	conditions.False(rkev1.ReconciledCondition, reason, message)
 	conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition)
 	wrote, err := step.PatchStatus(ctx, r.Client, before, obj)
 	if wrote {
@@ -45,6 +50,25 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 		return step.Wait(rkev1.MachinesExistReason, "", releaseAgain)
 	}
 	return err
+}
+
+// leaving says that a Cluster is being deleted, which is no fault of what it lacks meanwhile.
+func leaving(cluster *clusterv1.Cluster, machines int) string {
+	return fmt.Sprintf("the Cluster %s is being deleted: its Machines go first, and %d of them are left", cluster.Name, machines)
+}
+
+// leave tells of a Cluster that is being deleted: no machine gets a plan any more, and nothing is made for it. Whether its API answers is told for as long as
+// Nodes may be drained, and nobody is alarmed when its servers are gone.
+func (r *Reconciler) leave(s *scope) {
+	s.conditions.False(rkev1.ReconciledCondition, rkev1.DeletingReason, leaving(s.cluster, len(s.members)))
+	key := client.ObjectKeyFromObject(s.cluster)
+	switch {
+	case r.Clusters == nil || !s.Status.Initialized: // it never answered
+	case r.Clusters.Reaches(key):
+		s.conditions.True(rkev1.AvailableCondition, rkev1.APIAnswersReason, "")
+	default:
+		s.conditions.Set(rkev1.AvailableCondition, metav1.ConditionUnknown, rkev1.APINotReachedReason, r.unreached(key, "the address in Secret "+secret.Name(s.cluster.Name, secret.Kubeconfig)))
+	}
 }
 
 // releaseAgain is how often a control plane is looked at that is being deleted and that nothing wakes.

@@ -77,7 +77,7 @@ func (s *scope) isUpToDate(i int) bool {
 // quiet are reasons of which no event tells: every cluster and every machine passes them.
 var quiet = []string{clusterv1.PausedReason, rkev1.WaitingForOwnerReason, rkev1.WaitingForInfrastructureReason, rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason,
 	rkev1.WaitingForMachinesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForServerReason, rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason,
-	rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason, rkev1.WaitingForProbesReason, rkev1.PlanDeliveredReason, rkev1.MachineDeletingReason}
+	rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason, rkev1.WaitingForProbesReason, rkev1.PlanDeliveredReason, rkev1.MachineDeletingReason, rkev1.DeletingReason}
 
 // tellOf writes an event for each condition of a control plane that is another than it was.
 func (r *Reconciler) tellOf(obj *rkev1.RKEControlPlane, before []metav1.Condition) {

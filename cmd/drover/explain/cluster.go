@@ -74,9 +74,12 @@ func ControlPlane(s *facts.ClusterSnapshot, command string) *Report {
 		words["cluster"] = s.Cluster.Name
 	}
 	r.Related = append(r.Related, relatedMachines(s.Machines)...)
-	if s.Cluster != nil && ptr.Deref(s.Cluster.Spec.Paused, false) {
+	switch {
+	case s.Cluster != nil && ptr.Deref(s.Cluster.Spec.Paused, false):
 		r.hold(clusterv1.PausedReason, pausedCluster, words)
-	} else {
+	case s.Cluster != nil && s.Cluster.DeletionTimestamp != nil:
+		r.decideClusterDeleting(s, words)
+	default:
 		r.decideControlPlane(s, words)
 	}
 	r.finish(command)
@@ -151,8 +154,7 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 
 // decideClusterDeleting tells of the machines that are left, at most three, in the words in which Cluster API says what each waits for.
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
-	left := fmt.Sprintf("The Cluster is being deleted: its machines go first, and %d of them are left.", len(s.Machines))
-	r.hold(rkev1.DeletingReason, own{says: left}, words)
+	r.hold(rkev1.DeletingReason, own{says: fmt.Sprintf("The Cluster {cluster} is being deleted: its machines go first, and %d of them are left.", len(s.Machines))}, words)
 	r.tellLeaving(s.Machines, s.ControlPlane)
 	next := []string{nextCluster}
 	if len(s.Machines) == 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -225,19 +226,19 @@ func TestClusterDecisions(t *testing.T) {
 `},
 		"being deleted, and nothing is left": {stuck, `
 ! |Deleting||
-. The Cluster is being deleted: its machines go first, and 0 of them are left.
+. The Cluster one is being deleted: its machines go first, and 0 of them are left.
 > See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
 > If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, of any name: kubectl edit clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted": {deleting, `
 ! |Deleting||
-. The Cluster is being deleted: its machines go first, and 1 of them are left.
+. The Cluster one is being deleted: its machines go first, and 1 of them are left.
 > See what it waits for: drover why one-a -n shop
 > See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted, and a node is not drained": {undrained, `
 ! |Deleting||
-. The Cluster is being deleted: its machines go first, and 1 of them are left.
+. The Cluster one is being deleted: its machines go first, and 1 of them are left.
 . Machine one-a: DrainingNode: Error draining Node, please check controller logs for errors
 . Its node cannot be drained while the cluster's API does not answer the manager: nothing answers at 10.0.0.1:6443
 > See what it waits for: drover why one-a -n shop
@@ -281,15 +282,25 @@ func TestClusterDecisions(t *testing.T) {
 
 // A control plane is told of also where no Cluster has it as its own, and machines do not repeat what it says.
 func TestControlPlane(t *testing.T) {
+	since := ago(time.Minute)
 	second := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason, "the Cluster one has another", 2),
 		condition(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason, "the Cluster one has another", 2))
 	second.Cluster = nil
 	paused := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, clusterv1.PausedReason, "the Cluster or this object is paused", 2))
 	paused.Cluster.Spec.Paused = new(true)
+	going := with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.EtcdLostReason, "no machine has its etcd data any more", 2)),
+		"one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "")
+	going.Cluster.DeletionTimestamp = &since
 	for name, tt := range map[string]struct {
 		snapshot *facts.ClusterSnapshot
 		want     string
 	}{
+		"whose Cluster is being deleted": {going, `
+! |Deleting||
+. The Cluster one is being deleted: its machines go first, and 1 of them are left.
+> See what it waits for: drover why one-a -n shop
+> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+`},
 		"that its Cluster does not name": {second, `
 ! Reconciled|ClusterHasAnotherControlPlane||the Cluster one has another
 . the Cluster one has another
