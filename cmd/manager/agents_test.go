@@ -216,7 +216,7 @@ func joiner(t *testing.T, c client.Client, ns string, owned bool) client.ObjectK
 	cluster := &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: meta.Name},
 		ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: meta.Name}}}
-	labels := map[string]string{clusterv1.ClusterNameLabel: meta.Name}
+	labels := map[string]string{clusterv1.ClusterNameLabel: meta.Name, rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true"}
 	obj := &rkev1.RKEBootstrap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: meta.Name, Labels: labels}}
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: meta.Name, Labels: labels}, Spec: clusterv1.MachineSpec{ClusterName: meta.Name,
 		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: meta.Name}},

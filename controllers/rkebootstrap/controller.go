@@ -217,12 +217,20 @@ func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope, cluster *c
 	}
 }
 
-// holding is why a control plane would have a server made for nothing: its version cannot be installed, or has not been looked at; empty if nothing holds it.
+// deadEnds are the reasons of a control plane for which no machine of its cluster gets a first plan before somebody has changed something. The others pass by
+// themselves, or are one machine's, such as ConfigInvalid: what is wrong with that keeps no other from joining.
+var deadEnds = []string{
+	rkev1.KubernetesVersionMissingReason, rkev1.KubernetesVersionUnknownReason, rkev1.KubernetesVersionSkewReason, rkev1.ReleasesInvalidReason,
+	rkev1.ClusterSecretMissingReason, rkev1.AuthorityInvalidReason, rkev1.EtcdLostReason, rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason,
+	rkev1.ReferencesExceededReason, rkev1.PlansExceededReason, rkev1.ClusterHasAnotherReason, rkev1.DeletingReason, rkev1.MachinesExistReason,
+}
+
+// holding is why a control plane would have a server made for nothing: it is at a dead end, or has not been looked at; empty if nothing holds it.
 func holding(c *rkev1.RKEControlPlane) string {
 	switch said := meta.FindStatusCondition(c.Status.Conditions, rkev1.ReconciledCondition); {
 	case said == nil || said.Reason == rkev1.WaitingForOwnerReason:
 		return rkev1.WaitingForClusterReason
-	case slices.Contains([]string{rkev1.KubernetesVersionMissingReason, rkev1.KubernetesVersionUnknownReason, rkev1.KubernetesVersionSkewReason, rkev1.ReleasesInvalidReason}, said.Reason):
+	case slices.Contains(deadEnds, said.Reason):
 		return said.Reason
 	}
 	return ""

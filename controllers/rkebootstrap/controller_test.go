@@ -359,6 +359,10 @@ func TestReconcile_waits(t *testing.T) {
 		"a version that nobody knows": {func(w *world) {
 			w.controlSays(rkev1.KubernetesVersionUnknownReason, "nothing of 1.99\n* Change it")
 		}, rkev1.KubernetesVersionUnknownReason, "no server is made while the RKEControlPlane c1 says: nothing of 1.99"},
+		"a cluster whose authority is gone": {func(w *world) { w.controlSays(rkev1.ClusterSecretMissingReason, "c1-ca is gone") }, rkev1.ClusterSecretMissingReason, "says: c1-ca is gone"},
+		"a cluster whose data is lost":      {func(w *world) { w.controlSays(rkev1.EtcdLostReason, "no data") }, rkev1.EtcdLostReason, "says: no data"},
+		"a cluster without a server":        {func(w *world) { w.controlSays(rkev1.NoEtcdMachineReason, "none has etcd") }, rkev1.NoEtcdMachineReason, "says: none has etcd"},
+		"a Cluster that is being deleted":   {func(w *world) { w.controlSays(rkev1.DeletingReason, "it goes") }, rkev1.DeletingReason, "says: it goes"},
 		"another's control plane": {func(w *world) {
 			w.cluster.Spec.ControlPlaneRef.APIGroup, w.cluster.Spec.ControlPlaneRef.Kind = "controlplane.cluster.x-k8s.io", "KubeadmControlPlane"
 			require.NoError(w, w.Update(w.Context(), w.cluster))
