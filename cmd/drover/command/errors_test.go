@@ -117,7 +117,7 @@ func TestEveryCommandTellsWhatTheServerSays(t *testing.T) {
 	}
 }
 
-// TestEveryCommandTellsOfARightThatLacks: the sentence has all that an administrator needs to grant it.
+// TestEveryCommandTellsOfARightThatLacks: the sentence has all that an administrator needs to grant it, and no kind twice.
 func TestEveryCommandTellsOfARightThatLacks(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, runningMachine)
@@ -125,15 +125,13 @@ func TestEveryCommandTellsOfARightThatLacks(t *testing.T) {
 	cannot := func(verb, resource, group, where string) string {
 		return fmt.Sprintf(`is forbidden: User "eve" cannot %s resource %q in API group %q %s`, verb, resource, group, where)
 	}
-	const kinds = "rke-machine.cattle.io"
-	here, everywhere := fmt.Sprintf("in the namespace %q", ns), "at the cluster scope"
+	const everywhere, machines = "at the cluster scope", "digitaloceanmachines, genericmachines (rke-machine.cattle.io) in "
 	for want, lines := range map[string][][]string{
-		cannot("list", "digitaloceanmachines", kinds, here):       {{"get"}, {"get", "web-1", "-o", "json"}, {"get", "-w"}},
-		cannot("list", "genericmachines", kinds, here):            {{"get"}},
-		cannot("list", "digitaloceanmachines", kinds, everywhere): {{"get", "-A"}},
+		"listing machines: you may not list: " + machines + "namespace " + ns + " (ask whoever grants rights)": {{"get"}, {"get", "web-1", "-o", "json"}, {"get", "-w"}, {"gc"}},
+		"listing machines: you may not list: " + machines + "the whole cluster (ask whoever grants rights)":    {{"get", "-A"}},
 		cannot("list", "nodedrivers", "management.cattle.io", everywhere): {
 			{"drivers"}, {"get", "drivers"}, {"why", "driver/generic"}},
-		cannot("get", "machines", "cluster.x-k8s.io", here): {{"why", "web-1"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"keys", "web-1"},
+		"cannot be told: you may not get or list: machines (cluster.x-k8s.io), " + machines + "namespace " + ns + " (ask whoever grants rights)": {{"why", "web-1"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"keys", "web-1"},
 			{"retry", "web-1"}, {"abandon", "web-1", "-y"}, {"scp", "a", "web-1:"}},
 		`no MachineDeployment or MachineSet "pool" in namespace "` + ns + `" that could be read: getting machinedeployments ` + ns + `/pool: `: {{"why", "md/pool"}},
 	} {

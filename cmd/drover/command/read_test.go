@@ -254,7 +254,7 @@ func TestFewRights(t *testing.T) {
 	}
 	r = c.drover(t, "get", "--as", "bob")
 	require.Equal(t, 1, r.code)
-	require.Contains(t, r.errOut, "forbidden")
+	require.Contains(t, r.errOut, "you may not list: digitaloceanmachines, genericmachines")
 }
 
 func TestWhyOfAProbe(t *testing.T) {

@@ -94,7 +94,7 @@ func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) (
 		machines = append(machines, lists[i]...)
 	}
 	if len(kinds) > 0 && len(refusals) == len(kinds) {
-		return nil, nil, fmt.Errorf("listing machines: %w", errors.Join(refusals...))
+		return nil, nil, fmt.Errorf("listing machines: %w", joinRefusals(refusals))
 	}
 	return machines, denied, nil
 }

@@ -1,17 +1,22 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
@@ -51,6 +56,47 @@ func appendProblem(problems []string, err error) []string {
 		return problems
 	}
 	return append(problems, Plain(err))
+}
+
+// refusal is how an API server says what a user may not do.
+var refusal = regexp.MustCompile(`cannot ([a-z]+) resource "([^"]+)" in API group "([^"]*)" (?:in the namespace "([^"]+)"|at the cluster scope)`)
+
+// refusals is several refusals in one sentence, which names each kind once.
+type refusals struct {
+	error
+
+	all []error
+}
+
+// Unwrap gives the refusals.
+func (r *refusals) Unwrap() []error { return r.all }
+
+// joinRefusals joins errors that all are refusals. One alone keeps the server's own words, and so do those that are not about rights alone.
+func joinRefusals(errs []error) error {
+	found := causes(errors.Join(errs...))
+	verbs, kinds, places := sets.New[string](), map[string]sets.Set[string]{}, sets.New[string]()
+	for _, err := range found {
+		parts := refusal.FindStringSubmatch(err.Error())
+		if parts == nil || len(found) == 1 {
+			return errors.Join(errs...)
+		}
+		place := "the whole cluster"
+		if parts[4] != "" {
+			place = "namespace " + parts[4]
+		}
+		if kinds[parts[3]] == nil {
+			kinds[parts[3]] = sets.New[string]()
+		}
+		verbs.Insert(parts[1])
+		kinds[parts[3]].Insert(parts[2])
+		places.Insert(place)
+	}
+	var groups []string
+	for _, group := range slices.Sorted(maps.Keys(kinds)) {
+		groups = append(groups, strings.Join(sets.List(kinds[group]), ", ")+" ("+cmp.Or(group, "core")+")")
+	}
+	return &refusals{fmt.Errorf("you may not %s: %s in %s (ask whoever grants rights)",
+		strings.Join(sets.List(verbs), " or "), strings.Join(groups, ", "), strings.Join(sets.List(places), " and ")), found}
 }
 
 // IsUnreachable reports that the API server was not reached at all.

@@ -122,7 +122,7 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 	}
 	nothing := &NotFoundError{Name: ref, Namespace: namespace, Others: others, Elsewhere: r.elsewhere(ctx), KindsKnown: len(kinds) > 0}
 	if len(r.unseen) > 0 {
-		nothing.Unseen = Plain(errors.Join(r.unseen...))
+		nothing.Unseen = Plain(joinRefusals(r.unseen))
 	}
 	return target, nothing
 }
