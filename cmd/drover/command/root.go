@@ -96,6 +96,10 @@ func newRoot(o Options) (*cobra.Command, *env) {
 		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
+	root.InitDefaultCompletionCmd() // cobra's own, which would come too late for what follows
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args, completion.RunE = unknownCommand, root.RunE
+	}
 	// Examples have the name that drover is called by, and what is wrong with arguments is a mistake in the command line.
 	for all := []*cobra.Command{root}; len(all) > 0; all = all[1:] {
 		command := all[0]

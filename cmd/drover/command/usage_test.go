@@ -67,6 +67,8 @@ func TestWrongUsage(t *testing.T) {
 		"gc without time":         {[]string{"gc", "--timeout", "0"}, "--timeout must be more than 0"},
 		"gc of a Cluster's name":  {[]string{"gc", "--deleted-cluster", "foo"}, `--deleted-cluster: "foo" is no UID`},
 		"gc of a large UID":       {[]string{"gc", "--deleted-cluster", "5F3C0A5E-6D51-4B63-9E62-0F1E2D3C4B5A"}, "is no UID as Kubernetes writes it"},
+		"completion of no shell":  {[]string{"completion", "nope"}, `unknown command "nope"`},
+		"completion of two":       {[]string{"completion", "bash", "extra"}, `unknown command "extra"`},
 		"gc as XML":               {[]string{"gc", "-o", "xml"}, "-o takes json"},
 		"gc as names":             {[]string{"gc", "-o", "name"}, "-o takes json, yaml, wide, jsonpath"},
 	} {
