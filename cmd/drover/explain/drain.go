@@ -1,10 +1,13 @@
 package explain
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/advice"
@@ -29,6 +32,26 @@ func (r *Report) tellLeaving(machines []clusterv1.Machine, controlPlane *facts.O
 	}
 	if at := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return draining(&m) }); at >= 0 {
 		r.tellDrain(&machines[at], controlPlane)
+	}
+	if at := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return len(hooks(&m)) > 0 }); at >= 0 {
+		r.tellHooks(&machines[at])
+	}
+}
+
+// hooks are the annotations of a Machine for which Cluster API does not go on with its deletion.
+func hooks(m *clusterv1.Machine) []string {
+	c := ptr.Deref(meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition), metav1.Condition{})
+	prefix := map[string]string{clusterv1.MachineDeletingWaitingForPreDrainHookReason: clusterv1.PreDrainDeleteHookAnnotationPrefix,
+		clusterv1.MachineDeletingWaitingForPreTerminateHookReason: clusterv1.PreTerminateDeleteHookAnnotationPrefix}[c.Reason]
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.Annotations)), func(name string) bool { return prefix == "" || !strings.HasPrefix(name, prefix) })
+}
+
+// tellHooks tells how hooks are taken off whose owners do not, at most three.
+func (r *Report) tellHooks(m *clusterv1.Machine) {
+	all := hooks(m)
+	for _, hook := range all[:min(3, len(all))] {
+		r.say(own{next: []string{"A hook is taken off by its owner; where that is not there any more, as a last resort: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} {hook}-"}},
+			advice.Words{"machine": m.Name, "ns": m.Namespace, "hook": hook})
 	}
 }
 

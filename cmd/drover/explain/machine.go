@@ -244,9 +244,10 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 		return
 	}
 	if c := meta.FindStatusCondition(d.CAPIMachine.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Message != "" {
-		d.Blocker.Message = facts.Clean(c.Message)
+		d.Blocker.Message = capiStep(c.Type, c).Message
 		d.Verdict = append(d.Verdict, d.Blocker.Message)
 	}
+	d.tellHooks(d.CAPIMachine)
 	if draining(d.CAPIMachine) {
 		d.tellDrain(d.CAPIMachine, d.ControlPlane)
 	}

@@ -432,11 +432,13 @@ func ownerDecisions() map[string]decision {
 			"the CAPI Machine web-1 is being deleted: no server is made for it", 1)), func(s *facts.Snapshot) {
 			s.CAPIMachine.DeletionTimestamp = &since
 			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition("Deleting", metav1.ConditionTrue, "WaitingForPreTerminateHook", "waiting for hook x", 2)}
+			s.CAPIMachine.Annotations = map[string]string{clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/x": "y", clusterv1.PreDrainDeleteHookAnnotationPrefix + "/done": ""}
 		}), `
 ! |CAPIMachineDeleting||waiting for hook x
 . Its CAPI Machine is being deleted; no server is made for it any more.
 . waiting for hook x
 > See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
+> A hook is taken off by its owner; where that is not there any more, as a last resort: kubectl annotate machines.cluster.x-k8s.io web-1 -n shop pre-terminate.delete.hook.machine.cluster.x-k8s.io/x-
 `},
 		"deleted, and cannot be read": {changed(machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason, "", 1)), func(s *facts.Snapshot) {
 			s.CAPIMachine = nil
