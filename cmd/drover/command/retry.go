@@ -107,7 +107,7 @@ func (e *env) retry(ctx context.Context, o *retryOptions) error {
 
 // retryable are the machines that a name means.
 func (e *env) retryable(ctx context.Context, api *inventory.API, namespace, name string) ([]*facts.Machine, error) {
-	if word, rest, qualified := strings.Cut(name, "/"); qualified && otherKinds[strings.ToLower(word)] == "owner" {
+	if word, rest, qualified := strings.Cut(name, "/"); qualified && isPool(otherKinds[strings.ToLower(word)]) {
 		if err := inventory.CheckName(rest); err != nil {
 			return nil, err
 		}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -102,9 +104,12 @@ var otherKinds = map[string]string{
 	"rkecontrolplane.rke.cattle.io": "RKEControlPlane", "rkecontrolplanes.rke.cattle.io": "RKEControlPlane",
 	"driver": "NodeDriver", "drivers": "NodeDriver", "nodedriver": "NodeDriver", "nodedrivers": "NodeDriver", "nd": "NodeDriver",
 	"nodedriver.management.cattle.io": "NodeDriver", "nodedrivers.management.cattle.io": "NodeDriver",
-	"md": "owner", "machinedeployment": "owner", "machinedeployments": "owner", "machinedeployment.cluster.x-k8s.io": "owner",
-	"ms": "owner", "machineset": "owner", "machinesets": "owner", "machineset.cluster.x-k8s.io": "owner",
+	"md": "MachineDeployment", "machinedeployment": "MachineDeployment", "machinedeployments": "MachineDeployment", "machinedeployment.cluster.x-k8s.io": "MachineDeployment",
+	"ms": "MachineSet", "machineset": "MachineSet", "machinesets": "MachineSet", "machineset.cluster.x-k8s.io": "MachineSet",
 }
+
+// isPool reports whether a kind is one whose machines are meant.
+func isPool(kind string) bool { return kind == "MachineDeployment" || kind == "MachineSet" }
 
 // explainOther explains what is no machine.
 func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, kind, name string) (*explain.Report, error) {
@@ -135,7 +140,12 @@ func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, k
 	if _, err := api.Kinds(ctx); err != nil {
 		return nil, err
 	}
-	return e.explainSnapshot(api.Snapshot(ctx, inventory.Target{}, namespace, name, e.Now()), nil)
+	snapshot := api.Snapshot(ctx, inventory.Target{}, namespace, name, e.Now())
+	if len(snapshot.Owners) == 0 { // what a machine of this name has left is not asked for
+		snapshot.Asked, snapshot.State = kind, nil
+		snapshot.Events = slices.DeleteFunc(snapshot.Events, func(event corev1.Event) bool { return event.InvolvedObject.Kind != kind })
+	}
+	return e.explainSnapshot(snapshot, nil)
 }
 
 // explainSnapshot explains a snapshot, or returns notFound when there is nothing in it.

@@ -91,6 +91,22 @@ func TestWhyOfAControlPlane(t *testing.T) {
 	require.NotContains(t, c.ok(t, "why", "rcp/second"), "RELATED", "which the Cluster does not name")
 }
 
+// TestWhyOfAPoolThatIsGone: only what is said of it, and not what a machine of the name has left.
+func TestWhyOfAPoolThatIsGone(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "pool-machine-state", map[string]string{"journal.json": `{"operation":"create","attempt":1,"phase":"Created","instanceName":"pool"}`})
+	require.Contains(t, requireError(t, c.drover(t, "why", "md/pool")), `no MachineDeployment or MachineSet "pool"`)
+	for kind, says := range map[string]string{"MachineDeployment": "it is scaled", "Machine": "it is made"} {
+		c.apply(t, `{apiVersion: v1, kind: Event, metadata: {name: `+strings.ToLower(kind)+`}, involvedObject: {apiVersion: cluster.x-k8s.io/v1beta2, kind: `+kind+
+			`, name: pool, namespace: `+c.namespace+`}, reason: Told, message: `+says+`, type: Normal}`)
+	}
+	out := c.ok(t, "why", "md/pool")
+	require.Contains(t, out, "No MachineDeployment of this name exists")
+	require.Contains(t, out, "it is scaled")
+	require.NotContains(t, out, "it is made")
+	require.NotContains(t, out, "pool-machine-state")
+}
+
 // TestWhyOfOthers: a CAPI Machine of another provider is none of Drover's, and that is said.
 func TestWhyOfOthers(t *testing.T) {
 	c := newCluster(t)

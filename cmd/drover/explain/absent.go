@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -31,7 +33,7 @@ func explainAbsent(r *Report, s *facts.Snapshot) {
 	default:
 		explainGone(r, s)
 	}
-	r.addUnmet()
+	r.addUnmet(len(s.Machines) > 0)
 	r.Log = machineLog(s)
 	r.Next = w.Fill(r.Next...)
 }
@@ -79,23 +81,25 @@ func explainOwner(r *Report, s *facts.Snapshot, w advice.Words) {
 	r.Phase = facts.Clean(owner.Phase)
 	r.Steps = conditionSteps(owner.Conditions)
 	w["resource"] = strings.ToLower(owner.Kind)
-	const seeStaying = "See its machines, and ask about one that stays: drover get -n {ns}; drover why MACHINE -n {ns}"
+	var see []string // where its machines are known, those that go are named
+	if len(s.Machines) == 0 {
+		see = []string{"See its machines, and ask about one that stays: drover get -n {ns}; drover why MACHINE -n {ns}"}
+	}
 	switch {
 	case owner.Deleting:
 		r.Phase = rkev1.PhaseDeleting
-		r.block(rkev1.DeletingReason, "It is being deleted, with all its machines.", seeStaying)
+		r.block(rkev1.DeletingReason, "It is being deleted, with all its machines.", see...)
 	case owner.Replicas < 0:
 		r.Verdict = []string{"It does not say how many machines it wants: spec.replicas is not set."}
 		r.Next = []string{"Scale it: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas == 0 && owner.Machines > 0:
-		r.block("MachinesLeft", fmt.Sprintf("It wants no machines (spec.replicas is 0), and %d are still to go.", owner.Machines), seeStaying)
+		r.block("MachinesLeft", fmt.Sprintf("It wants no machines (spec.replicas is 0), and %d are still to go.", owner.Machines), see...)
 	case owner.Replicas == 0:
 		r.Verdict = []string{"It wants no machines: spec.replicas is 0."}
 		r.Next = []string{"Scale it up: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas > owner.ReadyReplicas:
-		r.block("MachinesMissing", fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas),
-			"See its machines, and ask about one of them: drover get -n {ns}; drover why MACHINE -n {ns}",
-			"If it has none, see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}")
+		r.block("MachinesMissing", fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas))
+		r.tellUnready(s)
 	case len(going) > 0:
 		r.block("MachinesLeaving", fmt.Sprintf("It has all the machines it wants, and %d that are being deleted.", len(going)))
 	default:
@@ -104,11 +108,51 @@ func explainOwner(r *Report, s *facts.Snapshot, w advice.Words) {
 	r.tellLeaving(going, s.ControlPlane)
 }
 
+// tellUnready tells of the machines of a pool that are worst off, at most three: what fails comes before what waits. A pool that has none lacks a template, most likely.
+func (r *Report) tellUnready(s *facts.Snapshot) {
+	unready := slices.DeleteFunc(slices.Clone(s.Machines), func(m clusterv1.Machine) bool {
+		return m.DeletionTimestamp != nil || meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineReadyCondition)
+	})
+	switch {
+	case len(s.Machines) == 0 && s.Owners[0].Machines == 0:
+		r.Next = []string{"No machine is made yet: see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}"}
+	case len(unready) == 0:
+		r.Next = []string{"See its machines: drover get -n {ns}"}
+	}
+	order := []StepState{StepFailed, StepWaiting, StepPending}
+	slices.SortStableFunc(unready, func(a, b clusterv1.Machine) int {
+		return slices.Index(order, trouble(&a).State) - slices.Index(order, trouble(&b).State)
+	})
+	for i := range unready[:min(3, len(unready))] {
+		m := &unready[i]
+		if step := trouble(m); step.Reason != "" {
+			says, _, _ := strings.Cut(step.Message, ". ")
+			r.Verdict = appendNew(r.Verdict, "Machine "+m.Name+": "+step.Reason+": "+says)
+		}
+		r.askAbout(m, "See why it is not ready")
+	}
+}
+
+// trouble is the first part of a Machine that is not as it should be.
+func trouble(m *clusterv1.Machine) Step {
+	if step := bootstrapFailure(m); step != nil {
+		return *step
+	}
+	for _, name := range []string{clusterv1.MachineInfrastructureReadyCondition, rkev1.ReconciledCondition, nodeStep} {
+		if step := newStep(name, meta.FindStatusCondition(m.Status.Conditions, name)); step.State == StepFailed || step.State == StepWaiting {
+			step.Message = sentence(step.Message)
+			return step
+		}
+	}
+	return Step{State: StepPending}
+}
+
 // explainGone explains what is left of a machine that no longer exists.
 func explainGone(r *Report, s *facts.Snapshot) {
-	r.Subject = fmt.Sprintf("machine %s/%s", s.Namespace, s.Name)
+	asked := cmp.Or(s.Asked, "machine")
+	r.Subject = fmt.Sprintf("%s %s/%s", asked, s.Namespace, s.Name)
 	r.Phase = "Gone"
-	r.Verdict = []string{"No machine of this name exists."}
+	r.Verdict = []string{"No " + asked + " of this name exists."}
 	if s.Unseen != "" {
 		r.Phase = ""
 		r.Verdict = []string{"Whether a machine of this name exists cannot be told: " + s.Unseen + "."}
@@ -171,7 +215,7 @@ func conditionSteps(conditions []metav1.Condition) []Step {
 	var steps []Step
 	for i := range conditions {
 		c := conditions[i]
-		step := newStep(c.Type, &c)
+		step := capiStep(c.Type, &c)
 		if negative[c.Type] {
 			step.State = StepDone
 			if c.Status == metav1.ConditionTrue {
@@ -183,10 +227,14 @@ func conditionSteps(conditions []metav1.Condition) []Step {
 	return steps
 }
 
-// addUnmet adds what Cluster API itself says about what is not met, or could not be: that a template is missing it says also where no machine is wanted now.
-func (r *Report) addUnmet() {
+// addUnmet adds what Cluster API itself says about what is not met, or could not be: that a template is missing it says also where no machine is wanted now. What it
+// says of a pool's machines is left out where those were told of one by one.
+func (r *Report) addUnmet(machines bool) {
 	var told []string
 	for _, step := range r.Steps {
+		if machines && step.Name == clusterv1.MachinesReadyCondition {
+			continue
+		}
 		if (step.State != StepDone || negative[step.Name]) && step.Message != "" && !slices.Contains(told, step.Message) {
 			told = append(told, step.Message)
 			r.Verdict = append(r.Verdict, step.Name+": "+step.Message)

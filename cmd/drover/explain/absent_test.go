@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
@@ -118,6 +120,22 @@ func draining(s *facts.Snapshot) *facts.Snapshot {
 	return s
 }
 
+// unready gives a pool a machine that is ready, one that fails, two that wait and one that is new.
+func unready(s *facts.Snapshot) *facts.Snapshot {
+	for name, c := range map[string]metav1.Condition{
+		"web-a": done(clusterv1.MachineReadyCondition, "Ready", 2),
+		"web-b": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason, "the Job runs. It takes long\n* Watch it: drover logs web-b", 2),
+		"web-c": condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForControlPlaneReason, "it waits for web-s", 2),
+		"web-d": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, "CreateFailed", "401 from the cloud", 2),
+		"web-e": condition(clusterv1.MachineUpToDateCondition, metav1.ConditionTrue, "UpToDate", "", 2),
+	} {
+		s.Machines = append(s.Machines, clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+			Status: clusterv1.MachineStatus{Conditions: []metav1.Condition{c}}})
+	}
+	slices.SortFunc(s.Machines, func(a, b clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
 func absentOwners() map[string]decision {
 	return map[string]decision{
 		"complete": {owner("MachineDeployment", 3, 3, nil), `
@@ -134,8 +152,29 @@ func absentOwners() map[string]decision {
 ! |MachinesMissing||
 . Too few machines are ready: 1 of 3.
 . ScalingUp: Scaling up from 1 to 3 replicas is blocked because DigitaloceanMachineTemplate web does not exist
-> See its machines, and ask about one of them: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
-> If it has none, see whether its machine template and bootstrap template exist: kubectl -n shop describe machineset web
+> No machine is made yet: see whether its machine template and bootstrap template exist: kubectl -n shop describe machineset web
+`},
+		"some are not ready": {unready(owner("MachineSet", 5, 1, func(o *facts.Object) {
+			o.Machines = 5
+			o.Conditions = []metav1.Condition{condition("MachinesReady", metav1.ConditionFalse, "NotReady", "* Machine web-b:\n  * InfrastructureReady: refused", 9),
+				condition("Remediating", metav1.ConditionTrue, "Remediating", "* Machine web-c:\n  * the Job runs\n    * Watch it: drover logs web-c\n* Machine web-d: waits", 9)}
+		})), `
+# MachineSet shop/web, Running
+! |MachinesMissing||
+. Too few machines are ready: 1 of 5.
+. Machine web-d: CreateFailed: 401 from the cloud
+. Machine web-b: JobRunning: the Job runs
+. Machine web-c: WaitingForControlPlane: it waits for web-s
+. Remediating: Machine web-c: the Job runs; Watch it: drover logs web-c; Machine web-d: waits
+> See why it is not ready: kubectl drover why web-d -n shop
+> See why it is not ready: kubectl drover why web-b -n shop
+> See why it is not ready: kubectl drover why web-c -n shop
+`},
+		"some are not ready, and may not be seen": {owner("MachineSet", 3, 1, func(o *facts.Object) { o.Machines = 3 }), `
+# MachineSet shop/web, Running
+! |MachinesMissing||
+. Too few machines are ready: 1 of 3.
+> See its machines: kubectl drover get -n shop
 `},
 		"wants none": {owner("MachineDeployment", 0, 0, nil), `
 # MachineDeployment shop/web, Running
@@ -194,7 +233,15 @@ func goneMachines() map[string]decision {
 	journal := func(phase state.Phase, name string) *state.Journal {
 		return &state.Journal{Operation: state.Remove, Attempt: 2, Phase: phase, InstanceName: name}
 	}
+	pool := left(nil)
+	pool.Asked = "MachineDeployment"
 	return map[string]decision{
+		"a pool": {pool, `
+# MachineDeployment shop/web-9, Gone
+. No MachineDeployment of this name exists.
+. What is known of it is in the events below; events are kept for an hour.
+> See the machines there are: kubectl drover get -A
+`},
 		"state not read": {left(nil), `
 # machine shop/web-9, Gone
 . No machine of this name exists.

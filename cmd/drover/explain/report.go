@@ -166,9 +166,26 @@ func newStep(name string, c *metav1.Condition) Step {
 func capiStep(name string, c *metav1.Condition) Step {
 	if c != nil {
 		c = c.DeepCopy()
-		c.Message = strings.ReplaceAll(strings.TrimPrefix(c.Message, "* "), "\n* ", "; ")
+		c.Message = sentence(c.Message)
 	}
 	return newStep(name, c)
+}
+
+// sentence makes one line of a list, which may have lists in it, as conditions have that sum others up.
+func sentence(list string) string {
+	text := ""
+	for line := range strings.SplitSeq(list, "\n") {
+		item, isItem := strings.CutPrefix(strings.TrimSpace(line), "* ")
+		switch {
+		case text == "" || item == "":
+			text += item
+		case isItem && !strings.HasSuffix(text, ":"):
+			text += "; " + item
+		default:
+			text += " " + item
+		}
+	}
+	return text
 }
 
 // openStep is the step of a name, if it is there and not done; nil otherwise.

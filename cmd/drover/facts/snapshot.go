@@ -42,6 +42,8 @@ type Snapshot struct {
 	Namespace string
 	// Name is what the user asked for.
 	Name string
+	// Asked is the kind that the user asked for, if that is a pool's.
+	Asked string
 
 	Machine *Machine
 	// MissingKind is the kind the CAPI Machine refers to, when that machine does not exist.

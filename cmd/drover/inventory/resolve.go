@@ -155,6 +155,9 @@ func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 	if !qualified {
 		return "", ref, CheckName(ref)
 	}
+	if name == "" {
+		return "", "", CheckName(name)
+	}
 	if !facts.IsCAPIMachineWord(word) && !slices.ContainsFunc(kinds, func(k facts.Kind) bool { return k.Matches(word) }) {
 		known := []string{"machine"}
 		for _, kind := range kinds {

@@ -97,6 +97,7 @@ func TestResolveRefuses(t *testing.T) {
 		"machine.example/web-1":       `no kind of machines is called "machine.example"; this cluster has machine, digitaloceanmachine, genericmachine`,
 		"":                            "a name is empty: write NAME or KIND/NAME",
 		"genericmachine/":             "a name is empty: write NAME or KIND/NAME",
+		"car/":                        "a name is empty: write NAME or KIND/NAME",
 		"genericmachine/db-1/status":  `"db-1/status" is no name: it may not contain '/'`,
 		"100%":                        `"100%" is no name: it may not contain '%'`,
 		"..":                          `".." is no name: it may not be '..'`,
