@@ -67,7 +67,8 @@ func (r *Reconciler) leave(s *scope) {
 	case r.Clusters.Reaches(key):
 		s.conditions.True(rkev1.AvailableCondition, rkev1.APIAnswersReason, "")
 	default:
-		s.conditions.Set(rkev1.AvailableCondition, metav1.ConditionUnknown, rkev1.APINotReachedReason, r.unreached(key, "the address in Secret "+secret.Name(s.cluster.Name, secret.Kubeconfig)))
+		server := "the address in Secret " + secret.Name(s.cluster.Name, secret.Kubeconfig)
+		s.conditions.Set(rkev1.AvailableCondition, metav1.ConditionUnknown, rkev1.APINotReachedReason, r.unreached(key, server))
 	}
 }
 

@@ -104,8 +104,9 @@ var otherKinds = map[string]string{
 	"rkecontrolplane.rke.cattle.io": "RKEControlPlane", "rkecontrolplanes.rke.cattle.io": "RKEControlPlane",
 	"driver": "NodeDriver", "drivers": "NodeDriver", "nodedriver": "NodeDriver", "nodedrivers": "NodeDriver", "nd": "NodeDriver",
 	"nodedriver.management.cattle.io": "NodeDriver", "nodedrivers.management.cattle.io": "NodeDriver",
-	"md": "MachineDeployment", "machinedeployment": "MachineDeployment", "machinedeployments": "MachineDeployment", "machinedeployment.cluster.x-k8s.io": "MachineDeployment",
-	"ms": "MachineSet", "machineset": "MachineSet", "machinesets": "MachineSet", "machineset.cluster.x-k8s.io": "MachineSet",
+	"md": "MachineDeployment", "machinedeployment": "MachineDeployment", "machinedeployments": "MachineDeployment",
+	"machinedeployment.cluster.x-k8s.io": "MachineDeployment",
+	"ms":                                 "MachineSet", "machineset": "MachineSet", "machinesets": "MachineSet", "machineset.cluster.x-k8s.io": "MachineSet",
 }
 
 // isPool reports whether a kind is one whose machines are meant.

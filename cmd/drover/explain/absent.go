@@ -108,7 +108,8 @@ func explainOwner(r *Report, s *facts.Snapshot, w advice.Words) {
 	r.tellLeaving(going, s.ControlPlane)
 }
 
-// tellUnready tells of the machines of a pool that are worst off, at most three: what fails comes before what waits. A pool that has none lacks a template, most likely.
+// tellUnready tells of the machines of a pool that are worst off, at most three: what fails comes before what waits. A pool without any most likely lacks a
+// template.
 func (r *Report) tellUnready(s *facts.Snapshot) {
 	unready := slices.DeleteFunc(slices.Clone(s.Machines), func(m clusterv1.Machine) bool {
 		return m.DeletionTimestamp != nil || meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineReadyCondition)
@@ -227,8 +228,8 @@ func conditionSteps(conditions []metav1.Condition) []Step {
 	return steps
 }
 
-// addUnmet adds what Cluster API itself says about what is not met, or could not be: that a template is missing it says also where no machine is wanted now. What it
-// says of a pool's machines is left out where those were told of one by one.
+// addUnmet adds what Cluster API itself says about what is not met, or could not be: that a template is missing it says also where no machine is wanted now.
+// What it says of a pool's machines is left out where those were told of one by one.
 func (r *Report) addUnmet(machines bool) {
 	var told []string
 	for _, step := range r.Steps {

@@ -154,7 +154,8 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 
 // decideClusterDeleting tells of the machines that are left, at most three, in the words in which Cluster API says what each waits for.
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
-	r.hold(rkev1.DeletingReason, own{says: fmt.Sprintf("The Cluster {cluster} is being deleted: its machines go first, and %d of them are left.", len(s.Machines))}, words)
+	left := fmt.Sprintf("The Cluster {cluster} is being deleted: its machines go first, and %d of them are left.", len(s.Machines))
+	r.hold(rkev1.DeletingReason, own{says: left}, words)
 	r.tellLeaving(s.Machines, s.ControlPlane)
 	next := []string{nextCluster}
 	if len(s.Machines) == 0 {
