@@ -73,7 +73,7 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	if last != nil && (!TellsOfAttempt(c.Reason) || last.Removes != (c.Type == rkev1.DeleteJobCondition)) {
 		last = nil // the condition tells of something else
 	}
-	next := m.onReason(c, last != nil)
+	next := m.onReason(c, last)
 	if last != nil && last.Reason != rkev1.ServerMayExistReason {
 		next = append(m.failure(*last).next, next...)
 	}
@@ -94,7 +94,7 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 }
 
 // onReason is what the reason says, with what it does not tell apart by itself.
-func (m Machine) onReason(c metav1.Condition, failed bool) []string {
+func (m Machine) onReason(c metav1.Condition, last *Attempt) []string {
 	switch {
 	case c.Reason == rkev1.CredentialMissingReason && m.CredentialName == "":
 		return noCredential
@@ -102,10 +102,15 @@ func (m Machine) onReason(c metav1.Condition, failed bool) []string {
 		return noBootstrap
 	case c.Reason == rkev1.JobCancelledReason:
 		return cancelling
-	case failed && c.Reason == rkev1.ServerMayExistReason && c.Type == rkev1.CreateJobCondition:
-		return lookFirst
-	case failed && c.Reason == rkev1.ServerMayExistReason:
-		return stillThere
+	case last != nil && c.Reason == rkev1.ServerMayExistReason:
+		next := stillThere
+		if c.Type == rkev1.CreateJobCondition {
+			next = lookFirst
+		}
+		if restored.MatchString(last.Message) {
+			next = slices.Concat(laterState, next)
+		}
+		return next
 	}
 	if next, known := machine[c.Reason]; known {
 		return next
@@ -164,6 +169,9 @@ func (m Machine) toClean(last Attempt, next []string) []string {
 
 // notLoggedIn is how a message of jobrunner/operation says that the host did not let the Job in.
 const notLoggedIn = "not cleaned: logging in: "
+
+// restored is how messages of jobrunner/operation say that the state may be older than the server, or that nothing is known of how that was asked for.
+var restored = regexp.MustCompile(`which came from a backup|of before a restore|an earlier attempt asked the cloud`)
 
 // processEnded is how a message of jobrunner/operation/plugin says that the driver's process ended.
 var processEnded = regexp.MustCompile(`its process ended (at once|during \w+)`)
@@ -226,6 +234,12 @@ var (
 	stillThere = []string{nextRetry, nextCloud, NextAbandon}
 	// Nothing is tried again before somebody has looked.
 	lookFirst = []string{nextCloud, "When none is left, go on: drover retry {name} -n {ns}", nextLogs}
+	// A state that knows the server keeps it, which the only server with the cluster's data needs.
+	laterState = []string{
+		"If the server is to stay, and a later backup has the Secret {state}, take that alone, without metadata.ownerReferences, uid and resourceVersion: " +
+			"kubectl -n {ns} replace -f {state}.yaml",
+		"Where there is no such Secret now: kubectl -n {ns} create -f {state}.yaml",
+	}
 	// generic has no cloud that could refuse a place or a size.
 	hostInvalid = failure{"The host, or what the machine says of it, cannot be used", []string{
 		"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again", nextTemplate, nextItself}}

@@ -142,6 +142,11 @@ func TestMachine_On(t *testing.T) {
 		return &Attempt{Class: rkev1.ClassTransient, Reason: rkev1.HostNotCleanedReason, Message: message, Removes: true}
 	}
 	const byHand = "If the host is gone or was installed anew, or once you have cleaned it by hand as docs/drivers.md tells: drover abandon web-1 -n shop"
+	later := []string{"If the server is to stay, and a later backup has the Secret web-1-machine-state, take that alone, without metadata.ownerReferences, uid and resourceVersion: " +
+		"kubectl -n shop replace -f web-1-machine-state.yaml", "Where there is no such Secret now: kubectl -n shop create -f web-1-machine-state.yaml"}
+	inDoubt := func(message string, removes bool) *Attempt {
+		return &Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason, Message: message, Removes: removes}
+	}
 	removing := &Attempt{Class: rkev1.ClassTransient, Removes: true}
 	for name, c := range map[string]struct {
 		machine   Machine
@@ -182,6 +187,18 @@ func TestMachine_On(t *testing.T) {
 			"See its pod, which may take a minute to end: kubectl -n shop get pods -l drover.cattle.io/machine-uid=uid -o wide"}},
 		"creating in doubt": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason, failed(rkev1.ClassInvalid, rkev1.ServerMayExistReason), []string{
 			cloud, "When none is left, go on: drover retry web-1 -n shop", logs}},
+		"creating in doubt, from a backup": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
+			inDoubt("server 1 exists, and the state Secret, which came from a backup, says that it was never finished", false),
+			append(slices.Clone(later), cloud, "When none is left, go on: drover retry web-1 -n shop", logs)},
+		"creating in doubt, without its state": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
+			inDoubt("the cloud has server 1: it may be this machine's of before a restore, whose state is lost", false),
+			append(slices.Clone(later), cloud, "When none is left, go on: drover retry web-1 -n shop", logs)},
+		"creating in doubt, and nothing is known of the attempt": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
+			inDoubt("an earlier attempt asked the cloud for server web-1 and its answer is not known", false),
+			append(slices.Clone(later), cloud, "When none is left, go on: drover retry web-1 -n shop", logs)},
+		"removal in doubt, without its state": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason,
+			inDoubt("the machine's state is lost, and the cloud has server 1: it may be this machine's of before a restore", true),
+			append(slices.Clone(later), retry, cloud, drop)},
 		"the cloud's answer comes before the reason": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, rkev1.PreCreateCheckFailedReason), []string{
 			"Put a valid credential into Secret do-token, which is used from the next attempt on (values are base64): kubectl -n shop edit secret do-token", retry, logs}},
 		"the reason comes before another class": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassTransient, rkev1.HostTakenReason), []string{

@@ -159,6 +159,31 @@ func TestRestore_whatIsNotTakenOver(t *testing.T) {
 	require.Contains(t, c.Message, "belongs to LinodeMachine m (UID another): use another name, or delete that machine. Keep the Secret")
 }
 
+// A later backup that is put in place of an earlier one's state, which does not know the server, keeps the server.
+func TestRestore_laterState(t *testing.T) {
+	w := newWorld(t)
+	s := w.machine("digitalocean", "m", droplet())
+	saved := s.backup()
+	early := saved[0].DeepCopy()
+	early.Data = map[string][]byte{state.JournalKey: []byte(`{"operation":"create","attempt":1,"phase":"Intent","instanceName":"m"}`)}
+	s.apply([]*corev1.Secret{early}, false, false)
+	again := w.machine("digitalocean", "m", droplet())
+	again.reconcile()
+	again.doubts(1, "server 1 exists, and the state Secret, which came from a backup, says that it was never finished")
+	again.reconcile()
+	message := again.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
+	require.Contains(t, message, "without metadata.ownerReferences, uid and resourceVersion: kubectl -n "+s.obj.GetNamespace()+" replace -f m-machine-state.yaml")
+
+	later := saved[0].DeepCopy()
+	later.OwnerReferences, later.UID, later.ResourceVersion = nil, "", ""
+	require.NoError(t, w.client.Update(t.Context(), later))
+	again.reconcile()
+	require.Equal(t, string(s.obj.GetUID()), again.requestOf(state.Create, 2).Tags[jobrunner.TagMachineUID])
+	again.succeed(2)
+	again.reconcile()
+	again.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+}
+
 // A state that names the tag of a machine that is there is believed neither in making nor in removing. A Secret that only says so of a
 // machine that is not there, or of no machine, keeps no restored machine from its server.
 func TestRestore_tagOfAnother(t *testing.T) {
