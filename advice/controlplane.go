@@ -12,6 +12,8 @@ type ControlPlane struct {
 	Deployment, Infra string
 	// Itself is the control plane again, Other another Cluster, and Endpoint the user's, where a warning is about its specification, that Cluster, or that endpoint.
 	Itself, Other, Endpoint string
+	// Node is one that is of no Machine.
+	Node string
 	// Kind and Object are of the secret or configmap that a reason is about.
 	Kind, Object string
 }
@@ -19,7 +21,8 @@ type ControlPlane struct {
 // On is what to do about a reason of the planner's.
 func (c ControlPlane) On(reason string) []string {
 	w := Words{"ns": c.Namespace, "name": c.Name, "cluster": c.Cluster, "machine": c.Machine, "deployment": c.Deployment, "infra": c.Infra,
-		"itself": c.Itself, "other": c.Other, "endpoint": c.Endpoint, "kind": c.Kind, "object": c.Object}
+		"itself": c.Itself, "other": c.Other, "endpoint": c.Endpoint, "kind": c.Kind, "object": c.Object,
+		"node": c.Node}
 	if c.Deployment == "" {
 		w["lone"] = c.Machine
 	}
@@ -76,6 +79,7 @@ var controlPlane = map[string][]string{
 		"Give it a control plane of its own: kubectl edit clusters.cluster.x-k8s.io {other} -n {ns}",
 		"Leave the version as it is, or take it out where all machines may be replaced, never the only server: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
 		"Take the version out: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
+		"Delete a Node whose server is gone: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {node}",
 		"Open the way from the manager to {endpoint}, or correct the RKECluster's spec.controlPlaneEndpoint: kubectl get rkeclusters.rke.cattle.io -n {ns} -o yaml",
 	},
 	rkev1.APINotReachedReason: {
@@ -105,7 +109,12 @@ var controlPlane = map[string][]string{
 	rkev1.OperatingSystemUnsupportedReason: {nextSeeMachines},
 	rkev1.TierUnsupportedReason:            {"Scale down the MachineDeployment that it belongs to: kubectl get machinedeployments.cluster.x-k8s.io -n {ns}"},
 	rkev1.WaitingForServerReason:           {"See how its server stands: drover why {machine} -n {ns}"},
-	rkev1.WaitingForAgentReason:            {nextSeeAgent, "If it says that its token or key is not known, have it let in anew, as docs/endpoint.md tells", nextMachineLogs},
+	rkev1.NodeOfEarlierServerReason: {
+		"If the earlier server still runs, remove it at its cloud: the Node then goes by itself",
+		"If the machine's server has taken the Node over, delete that: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {object}",
+		"Then start its kubelet again, which registers a Node once, when it starts: drover ssh {machine}" + restartKubelet,
+	},
+	rkev1.WaitingForAgentReason: {nextSeeAgent, "If it says that its token or key is not known, have it let in anew, as docs/endpoint.md tells", nextMachineLogs},
 	rkev1.AgentSilentReason: {
 		nextSeeAgent,
 		"If the server is gone for good, and is not the cluster's only one, which has its data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -323,6 +324,38 @@ func TestClusters_taintsOfANode(t *testing.T) {
 	eventually([]corev1.Taint{team, gpu}, "theirs:NoSchedule", "team=web:NoSchedule", "gpu:NoExecute")
 	require.Equal(t, version, node.ResourceVersion)
 	eventually(nil, "theirs:NoSchedule")
+}
+
+// Nodes that are picked go when no kubelet reports them, and are returned until then.
+func TestClusters_forgetNodes(t *testing.T) {
+	w := newRemote(t)
+	own := func(node *corev1.Node) bool { return node.Labels[rkev1.NodeMachineLabel] == "id" }
+	stay, err := w.clusters.ForgetNodes(t.Context(), w.key, own)
+	require.NoError(t, err)
+	require.Empty(t, stay, "there is no way yet")
+	w.connect(t, healthy(t))
+	node, other := w.node(t, "earlier", "id", "acme://1"), w.node(t, "unpicked", "other", "acme://2")
+	reports := func(node *corev1.Node, status corev1.ConditionStatus) {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+		require.NoError(t, w.client.Status().Update(t.Context(), node))
+	}
+	eventually := func(want int, gone bool) {
+		t.Helper()
+		testkit.Eventually(t, patience, func() error { // the cache of Nodes is behind
+			stay, err := w.clusters.ForgetNodes(t.Context(), w.key, own)
+			isGone := apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKeyFromObject(node), &corev1.Node{}))
+			if err == nil && (len(stay) != want || isGone != gone) {
+				return fmt.Errorf("%d stay, gone is %t", len(stay), isGone)
+			}
+			return err
+		})
+	}
+	reports(other, corev1.ConditionUnknown)
+	reports(node, corev1.ConditionFalse)
+	eventually(1, false)
+	reports(node, corev1.ConditionUnknown)
+	eventually(0, true)
+	testkit.ExpectExists(t, w.client, other)
 }
 
 // A Node gets what its kubelet must not set, and loses of it what is not wanted any more; what others have set stays.

@@ -127,6 +127,10 @@ func (l *look) canHavePlan() *fault {
 		return because(rkev1.WaitingForServerReason, "its infra machine is not provisioned")
 	case len(l.InternalIPs) == 0 && len(l.ExternalIPs) == 0:
 		return because(rkev1.WaitingForServerReason, "its infra machine has no address yet")
+	case l.EarlierNode.Name != "":
+		return because(rkev1.NodeOfEarlierServerReason, "the cluster's Node %s is this machine's by its label, and has the provider ID %.100q of an earlier server, which cannot be changed. "+
+			"It is deleted when its kubelet has fallen silent, about a minute after its server is gone, and then the machine gets its plan. A kubelet of the server %.100q that took this Node over "+
+			"stays with it", l.EarlierNode.Name, l.EarlierNode.ProviderID, l.ProviderID).of("Node", l.EarlierNode.Name)
 	}
 	return nil
 }

@@ -112,13 +112,18 @@ type Machine struct {
 	Provisioned              bool
 	ProviderID               string
 	InternalIPs, ExternalIPs []string
-	NodeLabels               map[string]string
-	NodeTaints               []corev1.Taint
+	// EarlierNode is the Node of an earlier server of the machine, as long as a kubelet reports it; without a name if there is none.
+	EarlierNode Node
+	NodeLabels  map[string]string
+	NodeTaints  []corev1.Taint
 	// Invalid is why something that the machine or its infra machine says of its Node cannot be used; empty otherwise. Labels and taints have no problem then.
 	Invalid string
 	// Secret is its plan Secret; nil until the bootstrap provider has made it.
 	Secret *Secret
 }
+
+// Node is a Node of the cluster.
+type Node struct{ Name, ProviderID string }
 
 // Secret is a plan Secret: its data but the plan, what has to be known of that, and of its labels and annotations what the planner wrote.
 type Secret struct {

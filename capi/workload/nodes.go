@@ -266,6 +266,44 @@ func (c *Clusters) KeepNode(ctx context.Context, cluster client.ObjectKey, name 
 	return nil
 }
 
+// ForgetNodes deletes those Nodes of a cluster that forget picks, as a cloud's controller manager does with a Node whose server is gone: a kubelet that finds a Node of
+// its name takes it as it is, with a provider ID that cannot be changed. Nodes that a kubelet reports stay, and are returned: a kubelet registers once, when it starts. Nothing
+// is done while the cluster cannot be reached.
+func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error) {
+	reached, err := c.connected(cluster)
+	if err != nil {
+		return nil, nil //nolint:nilerr // there is no way yet
+	}
+	var nodes corev1.NodeList
+	if err := reached.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("looking for Nodes of earlier servers in cluster %s: %w", cluster, err)
+	}
+	var stay []corev1.Node
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if !forget(node) {
+			continue
+		}
+		if !isSilent(node) {
+			stay = append(stay, *node)
+			continue
+		}
+		// As it was looked at: a kubelet may report it again, or have registered another of its name.
+		same := client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}
+		if err := reached.client.Delete(ctx, node.DeepCopy(), same); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("deleting the Node %s of an earlier server in cluster %s: %w", node.Name, cluster, err)
+		}
+	}
+	return stay, nil
+}
+
+// isSilent reports whether the kubelet of a Node has not been heard of for so long that the cluster says so.
+func isSilent(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	})
+}
+
 // merge puts the wanted taints into those that are there, and takes away what we gave earlier and is not wanted any more.
 func merge(there, wanted []corev1.Taint, ours []string) (merged []corev1.Taint, named string) {
 	var names []string

@@ -215,6 +215,48 @@ func addresses(m planner.Machine) []string {
 // apiPort is where the API servers of k3s and RKE2 listen.
 const apiPort = "6443"
 
+// forgetEvery is how often it is looked whether the kubelet of an earlier server's Node has fallen silent: nobody wakes for that.
+const forgetEvery = 10 * time.Second
+
+// forgetNodes has Nodes of machines' earlier servers deleted, for a machine that no Node is known of, and finds Nodes of no Machine. A server's provider ID is no
+// other Machine's, and its Node has it from its plan.
+func (r *Reconciler) forgetNodes(ctx context.Context, s *scope) error {
+	if r.Clusters == nil {
+		return nil
+	}
+	machines := map[string]*planner.Machine{}
+	for i := range s.snapshot.Machines {
+		machines[s.snapshot.Machines[i].ID] = &s.snapshot.Machines[i]
+	}
+	stay, err := r.Clusters.ForgetNodes(ctx, client.ObjectKeyFromObject(s.cluster), func(node *corev1.Node) bool {
+		id := node.Labels[rkev1.NodeMachineLabel]
+		if id == "" || node.Spec.ProviderID == "" || slices.Contains(s.providerIDs, node.Spec.ProviderID) {
+			return false
+		}
+		m := machines[id]
+		if m == nil {
+			s.strays = append(s.strays, node.Name)
+		}
+		return m != nil && !m.Joined && !m.Deleting && m.Provisioned && m.ProviderID != ""
+	})
+	for i := range stay {
+		machines[stay[i].Labels[rkev1.NodeMachineLabel]].EarlierNode = planner.Node{Name: stay[i].Name, ProviderID: stay[i].Spec.ProviderID}
+		s.comeAgain(forgetEvery)
+	}
+	return err
+}
+
+// strayNodes tells of Nodes that are of no Machine, of at most three; empty if none is.
+func (s *scope) strayNodes() string {
+	if len(s.strays) == 0 {
+		return ""
+	}
+	slices.Sort(s.strays)
+	s.warned.Cluster, s.warned.Node = s.cluster.Name, s.strays[0]
+	s.comeAgain(time.Minute) // nobody wakes when they are deleted
+	return fmt.Sprintf("the cluster has Nodes that are of no Machine any more, and pods may be put on them (%d): %s", len(s.strays), strings.Join(s.strays[:min(3, len(s.strays))], ", "))
+}
+
 // maxRefused bounds what is told of a Node that its API server refuses.
 const maxRefused = 512
 

@@ -37,6 +37,8 @@ type Clusters interface {
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
 	// KeepNode gives a Node these labels and taints, and takes away what it gave before; it does nothing while the cluster is not reached. It may fail with a conflict.
 	KeepNode(ctx context.Context, cluster client.ObjectKey, node string, labels map[string]string, taints []corev1.Taint) error
+	// ForgetNodes deletes the Nodes that forget picks, but returns those that a kubelet reports; it does nothing while the cluster is not reached. It may fail with a conflict.
+	ForgetNodes(ctx context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error)
 }
 
 // Options of a Reconciler.
@@ -103,6 +105,10 @@ type scope struct {
 	result   planner.Result
 	// warned is what the condition Warnings is about.
 	warned advice.ControlPlane
+	// providerIDs are those of all the cluster's Machines.
+	providerIDs []string
+	// strays are Nodes that plans made and that are of no Machine.
+	strays []string
 	// refused is why a Node does not get its labels and taints; empty if none is refused them.
 	refused string
 	// state is the Secret <control plane>-rke-state.
@@ -173,8 +179,10 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 	if err != nil {
 		return []error{err}
 	}
+	forgotten := r.forgetNodes(ctx, s) // before a plan has a server join
 	// A plan that waits must not keep anybody from the cluster, nor the other way round.
-	return []error{step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
+	return []error{forgotten,
+		step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
 		step.Run(ctx, s, s.conditions, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)),
 		step.Run(ctx, s, s.conditions, step.Of("", "", r.labelNodes)),
 		r.warn(ctx, s)}

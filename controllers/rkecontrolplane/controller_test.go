@@ -802,6 +802,40 @@ func TestReconcile_clusterDeleted(t *testing.T) {
 	}
 }
 
+// A machine's new server gets its plan when the Node of the earlier one is gone, which is deleted as soon as no kubelet reports it: the new kubelet would take it over. Those
+// of other Machines, and without a provider ID, stay; one of no Machine is told of.
+func TestForgetNodes(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	node := func(name, machine, id string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{rkev1.NodeMachineLabel: machine}}, Spec: corev1.NodeSpec{ProviderID: id}}
+	}
+	w.reached.nodes = []corev1.Node{node("server", "id-server", "acme://1"), node("worker", "id-worker", "acme://20"), node("another", "id-worker", "acme://1"),
+		node("bare", "id-worker", ""), node("theirs", "", "acme://30")}
+	w.machine("worker", "worker")
+	w.quiet()
+	w.expectMachine("worker", rkev1.WaitingForServerReason)
+	w.server("worker", 23)
+	w.quiet()
+	told := w.expectMachine("worker", rkev1.NodeOfEarlierServerReason)
+	require.Contains(t, told, `Node worker is this machine's by its label, and has the provider ID "acme://20" of an earlier server`)
+	require.Contains(t, told, "kubectl --kubeconfig c1.yaml delete node worker\n* Then start its kubelet again")
+	require.Nil(t, w.planOf("worker"))
+	require.Len(t, w.reached.nodes, 5)
+
+	w.reached.silent = []string{"server", "worker", "another", "bare", "theirs"}
+	w.quiet()
+	require.NotNil(t, w.planOf("worker"))
+	require.Len(t, w.reached.nodes, 4)
+	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
+
+	w.reached.nodes = append(w.reached.nodes, node("left", "id-gone", "acme://20"))
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason),
+		"(1): left\n* Delete a Node whose server is gone: drover kubeconfig c1 -n "+w.obj.Namespace+" --file c1.yaml && kubectl --kubeconfig c1.yaml delete node left")
+	require.Len(t, w.reached.nodes, 5)
+}
+
 // With a control plane go the authorities of its cluster, so it stays for as long as there are servers, and says so.
 func TestReconcile_deletedBeforeItsMachines(t *testing.T) {
 	w := newWorld(t)

@@ -92,7 +92,7 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	if detour != "" {
 		s.warned.Endpoint = s.snapshot.Endpoint
 	}
-	warnings = append(warnings, s.versionSet(), detour, s.refused)
+	warnings = append(warnings, s.versionSet(), detour, s.refused, s.strayNodes())
 	if warnings = slices.DeleteFunc(warnings, func(text string) bool { return text == "" }); len(warnings) == 0 {
 		s.conditions.Drop(rkev1.WarningsCondition)
 		return nil

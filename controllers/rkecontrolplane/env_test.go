@@ -55,6 +55,9 @@ type workloads struct {
 	taints  map[string][]corev1.Taint
 	// refused is why a Node is given nothing.
 	refused map[string]error
+	// nodes are those that ForgetNodes looks at, and silent the names of those that no kubelet reports.
+	nodes  []corev1.Node
+	silent []string
 }
 
 var _ rkecontrolplane.Clusters = &workloads{}
@@ -70,6 +73,21 @@ func (c *workloads) KeepNode(_ context.Context, _ client.ObjectKey, node string,
 	}
 	c.labels[node], c.taints[node] = labels, taints
 	return nil
+}
+
+func (c *workloads) ForgetNodes(_ context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error) {
+	var kept, stay []corev1.Node
+	for _, node := range c.nodes {
+		forgets := c.answer[cluster] && forget(&node)
+		if forgets && !slices.Contains(c.silent, node.Name) {
+			stay = append(stay, node)
+		}
+		if !forgets || !slices.Contains(c.silent, node.Name) {
+			kept = append(kept, node)
+		}
+	}
+	c.nodes = kept
+	return stay, nil
 }
 
 // world is a Cluster whose infrastructure is provisioned, with an RKEControlPlane and no machine.

@@ -161,6 +161,7 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 	}
 	for i := range list.Items {
 		machine := &list.Items[i]
+		s.providerIDs = append(s.providerIDs, machine.Spec.ProviderID)
 		if !isMember(machine, s.cluster) {
 			continue
 		}

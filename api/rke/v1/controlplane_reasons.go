@@ -87,6 +87,8 @@ const (
 	WaitingForPlanSecretReason = "WaitingForPlanSecret"
 	// WaitingForServerReason: the infra machine is not provisioned, so neither its providerID nor its addresses are known.
 	WaitingForServerReason = "WaitingForServer"
+	// NodeOfEarlierServerReason: the cluster has a Node of the machine with the provider ID of an earlier server, and a kubelet reports it.
+	NodeOfEarlierServerReason = "NodeOfEarlierServer"
 	// WaitingForControlPlaneReason: the machine joins a server that is not ready for it.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
 	// WaitingForTurnReason: so many machines as may change at a time are not yet as they should be.
