@@ -64,7 +64,7 @@ func shell(t *testing.T, command string) string {
 
 // everything is all advice there is, each text once.
 func everything() []string {
-	all := slices.Concat(noCredential, lendCredential, stillThere, lookFirst, laterState, hostInvalid.next, cancelling, []string{nextOwnCredential, NextNode})
+	all := slices.Concat(noCredential, lendCredential, stillThere, lookFirst, laterState, hostInvalid.next, cancelling, []string{nextOwnCredential, NextNode, NextRegister})
 	for _, next := range machine {
 		all = append(all, next...)
 	}

@@ -216,7 +216,7 @@ const (
 	nextAgent     = "Or let the host's agent reach the manager; see what it reports: drover logs {name} -n {ns} --agent"
 	// A host that was installed anew has another host key.
 	nextAbandonHost = "If the host is gone or was installed anew, or once you have cleaned it by hand as docs/drivers.md tells: drover abandon {name} -n {ns}"
-	restartKubelet  = ` -n {ns} -- "sudo systemctl try-restart 'k3s*' 'rke2*'"`
+	restartKubelet  = ` -n {ns} -- "sudo systemctl try-restart 'k3s*' 'rke2*' 'kubelet*'"`
 	// NextRegister is for a server whose Node was deleted.
 	NextRegister = "If its Node was deleted, start its kubelet again, which registers a Node once, when it starts: drover ssh {name}" + restartKubelet
 	// NextNode is for a server whose node has not joined its cluster.

@@ -186,8 +186,7 @@ func (d *decision) decideDone() {
 		} else {
 			d.tell(unwell)
 		}
-		d.say(own{"Its node " + d.CAPIMachine.Status.NodeRef.Name + " is not well, or is not reached: the server may be off, gone or too busy.",
-			nextNodeUnwell}, d.words)
+		d.say(ofNode(d.CAPIMachine.Status.NodeRef.Name, unwell.Reason), d.words)
 	case behind == nil && bootstrap == nil && d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined():
 		d.decideNoNode()
 	}
@@ -227,7 +226,11 @@ func (d *decision) decideNoNode() {
 			return
 		}
 	}
-	d.say(own{"Cluster API waits for its node to join the cluster.", []string{advice.NextNode}}, d.words)
+	next := []string{advice.NextNode}
+	if meta.IsStatusConditionTrue(d.CAPIMachine.Status.Conditions, rkev1.ReconciledCondition) { // its bootstrap is over, and its kubelet runs
+		next = []string{advice.NextRegister, nextNodeUnwell[0]}
+	}
+	d.say(own{"Cluster API waits for its node to join the cluster.", next}, d.words)
 }
 
 // nextNodeUnwell is for a node that was well before.
@@ -235,6 +238,14 @@ var nextNodeUnwell = []string{
 	"See what its kubelet does: drover ssh {name} -n {ns} -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'",
 	"If it cannot be logged in to, look for the server at the cloud",
 	"If it is lost, and is not its cluster's only server, which has the data: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
+}
+
+// ofNode tells of a node that was there; reason is Cluster API's.
+func ofNode(name, reason string) own {
+	if reason == clusterv1.MachineNodeDeletedReason || reason == clusterv1.MachineNodeDoesNotExistReason {
+		return own{"Its Node " + name + " is not there any more: somebody deleted it, or the server is gone.", slices.Concat([]string{advice.NextRegister}, nextNodeUnwell)}
+	}
+	return own{"Its node " + name + " is not well, or is not reached: the server may be off, gone or too busy.", nextNodeUnwell}
 }
 
 // decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.

@@ -122,6 +122,29 @@ func endDecisions() map[string]decision {
 > If it cannot be logged in to, look for the server at the cloud
 > If it is lost, and is not its cluster's only server, which has the data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
+		"a node that was deleted": {changed(running(), func(s *facts.Snapshot) {
+			s.CAPIMachine.Status.NodeRef.Name = "web-1"
+			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionFalse, clusterv1.MachineNodeDeletedReason,
+				"Node web-1 has been deleted while the Machine still exists", 2)}
+		}), `
+! NodeHealthy|NodeDeleted||Node web-1 has been deleted while the Machine still exists
+. The server was made and its state is stored.
+. Node web-1 has been deleted while the Machine still exists
+. Its Node web-1 is not there any more: somebody deleted it, or the server is gone.
+> If its Node was deleted, start its kubelet again, which registers a Node once, when it starts: drover ssh web-1 -n shop -- "sudo systemctl try-restart 'k3s*' 'rke2*' 'kubelet*'"
+> See what its kubelet does: drover ssh web-1 -n shop -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'
+> If it cannot be logged in to, look for the server at the cloud
+> If it is lost, and is not its cluster's only server, which has the data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+`},
+		"its plan is applied, and it is no node": {changed(running(), func(s *facts.Snapshot) {
+			s.CAPIMachine.Status.NodeRef.Name = ""
+			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition(rkev1.ReconciledCondition, metav1.ConditionTrue, rkev1.UpToDateReason, "", 2)}
+		}), `
+. The server runs and its state is stored.
+. Cluster API waits for its node to join the cluster.
+> If its Node was deleted, start its kubelet again, which registers a Node once, when it starts: drover ssh web-1 -n shop -- "sudo systemctl try-restart 'k3s*' 'rke2*' 'kubelet*'"
+> See what its kubelet does: drover ssh web-1 -n shop -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'
+`},
 		"a node that is not well, whose agent is silent, and no key is kept": {changed(running(), func(s *facts.Snapshot) {
 			s.State.NoKey, s.CAPIMachine.Status.NodeRef.Name = true, "web-1"
 			about := advice.ControlPlane{Namespace: "shop", Name: "one-cp", Machine: "web-1"}
