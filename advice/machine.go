@@ -348,7 +348,7 @@ var results = map[string]failure{
 	rkev1.UserDataInvalidReason: {"The bootstrap data and the machine's own user data cannot be merged", []string{
 		"The message above tells which part and line: correct the user data in {where}, or the Secret {bootstrap}", "It is read again as soon as it changes"}},
 	rkev1.BootstrapFormatUnsupportedReason: {"This driver takes no user data, so the bootstrap data must be a shell script", []string{
-		"Use a bootstrap provider that writes a script, or a Secret of your own that begins with #!"}},
+		"Use a bootstrap provider that writes a script, or a Secret of your own that begins with #!", "It is read again as soon as it changes"}},
 	rkev1.BootstrapFailedReason:      {"The bootstrap script failed on the server", []string{nextLogs, nextLook, nextReplace}},
 	rkev1.BootstrapInterruptedReason: {"The bootstrap script was interrupted on the server and is not run twice", []string{nextLook, nextReplace}},
 	rkev1.SSHUnreachableReason: {"The server's SSH cannot be reached from the management cluster", []string{

@@ -159,7 +159,7 @@ func (r *Reconciler) checkUserData(s *scope) error {
 		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("driver %s takes no user data, so that the bootstrap data goes over SSH: spec.common.sshContact.mode must not be Off",
 			s.driver.ref.Name))
 	case overSSH && summary.Format != userdata.Script:
-		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("driver %s takes no user data, so the bootstrap data must be a shell script that begins with #!, "+
+		return step.Wait(rkev1.BootstrapFormatUnsupportedReason, fmt.Sprintf("driver %s takes no user data, so the bootstrap data must be a shell script that begins with #!, "+
 			"but that in Secret %s is %s: use a bootstrap provider that writes a script", s.driver.ref.Name, s.bootstrap.Name, summary.Format), 0)
 	}
 	if err := s.checkJoined(way); err != nil {

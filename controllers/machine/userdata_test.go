@@ -305,6 +305,9 @@ func TestContact_offWithoutUserData(t *testing.T) {
 	w.setKey("bootstrap", "value", "#cloud-config\n")
 	s = w.machine("unsure", "config", map[string]any{})
 	s.reconcile()
-	require.Contains(t, s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.BootstrapSecretInvalidReason).Message, "must be a shell script that begins with #!, but that in Secret")
+	told := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.BootstrapFormatUnsupportedReason).Message
+	require.Contains(t, told, "must be a shell script that begins with #!, but that in Secret")
+	require.Contains(t, told, "Use a bootstrap provider that writes a script, or a Secret of your own that begins with #!\n* It is read again as soon as it changes")
+	require.NotContains(t, told, "MIME")
 	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
 }
