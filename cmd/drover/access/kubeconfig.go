@@ -1,13 +1,13 @@
 package access
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -44,7 +44,8 @@ func (k *Kubeconfig) Text() ([]byte, error) {
 	return text, nil
 }
 
-// Write puts it into a file of its own, readable by the user alone. A file with anything else in it is replaced only with force.
+// Write puts it into a file of its own, readable by the user alone. A file with anything else in it, or of a cluster of its name with another authority,
+// is replaced only with force.
 func (k *Kubeconfig) Write(path string, force bool) error {
 	text, err := k.Text()
 	if err != nil {
@@ -55,6 +56,9 @@ func (k *Kubeconfig) Write(path string, force bool) error {
 		there, err := clientcmd.LoadFromFile(path)
 		if !errors.Is(err, fs.ErrNotExist) && (err != nil || len(there.Contexts) != 1 || there.Contexts[k.Name] == nil) {
 			return fmt.Errorf("%s holds something else than the kubeconfig of %s: add to it with --merge, replace it with --force, or choose another --file", path, k.Name)
+		}
+		if err == nil && k.isAnother(there.Clusters[there.Contexts[k.Name].Cluster]) {
+			return fmt.Errorf("%s holds the kubeconfig of a cluster %s with another authority: %s, or choose another --file", path, k.Name, anothers)
 		}
 	}
 	root, err := os.OpenRoot(filepath.Dir(path))
@@ -75,8 +79,8 @@ func (k *Kubeconfig) Merge(files clientcmd.ConfigAccess, use, force bool) (strin
 	if err != nil {
 		return "", fmt.Errorf("reading your kubeconfig: %w", err)
 	}
-	if there := config.Clusters[k.Name]; there != nil && !force && !reflect.DeepEqual(there.CertificateAuthorityData, k.cluster.CertificateAuthorityData) {
-		return "", fmt.Errorf("your kubeconfig has a cluster %s already, with another authority: it may be another management cluster's, or was made anew; replace it with --force", k.Name)
+	if there := config.Clusters[k.Name]; there != nil && !force && k.isAnother(there) {
+		return "", fmt.Errorf("your kubeconfig has a cluster %s already, with another authority: %s", k.Name, anothers)
 	}
 	k.putInto(config)
 	if use {
@@ -92,6 +96,13 @@ func (k *Kubeconfig) Merge(files clientcmd.ConfigAccess, use, force bool) (strin
 		return "", fmt.Errorf("writing your kubeconfig: %w", err)
 	}
 	return path, nil
+}
+
+const anothers = "it may be another management cluster's, or was made anew; replace it with --force"
+
+// isAnother reports whether a cluster of this name has another authority.
+func (k *Kubeconfig) isAnother(there *clientcmdapi.Cluster) bool {
+	return there == nil || !bytes.Equal(there.CertificateAuthorityData, k.cluster.CertificateAuthorityData)
 }
 
 // putInto keeps of what is there the file it comes from, and a context's namespace and extensions.

@@ -55,6 +55,13 @@ func TestKubeconfig_written(t *testing.T) {
 		c.ok(t, "kubeconfig", "store", "--file", file)
 		require.Equal(t, printed, string(requirePrivate(t, file)))
 	}
+	another, err := clientcmd.Load([]byte(printed))
+	require.NoError(t, err)
+	another.Clusters[c.namespace+"/store"].CertificateAuthorityData = []byte("another's")
+	require.NoError(t, clientcmd.WriteToFile(*another, file))
+	require.Contains(t, requireError(t, c.drover(t, "kubeconfig", "store", "--file", file)), "holds the kubeconfig of a cluster "+c.namespace+"/store with another authority")
+	c.ok(t, "kubeconfig", "store", "--file", file, "--force")
+	require.Equal(t, printed, string(requirePrivate(t, file)))
 	require.NoError(t, os.WriteFile(file, []byte("the user's own"), 0o600))
 	require.Contains(t, requireError(t, c.drover(t, "kubeconfig", "store", "--file", file)), "holds something else")
 	c.ok(t, "kubeconfig", "store", "--file", file, "--force")
