@@ -56,6 +56,10 @@ func manifestsCommand() *cobra.Command {
 	flags.Int32Var(&o.settings.Agents.NodePort, "agents-node-port", 0, "port of Service drover-agents on nodes (default: any)")
 	flags.StringArrayVar(&o.managerArgs, "manager-arg", nil, "a further flag of the manager, such as --manager-arg=--v=1; may be repeated")
 	o.jobs.addFlags(flags)
+	for _, name := range []string{"image-pull-policy", "image-pull-secrets", "node-selector", "tolerations"} {
+		flag := flags.Lookup(name) // of the Deployment's pods too
+		flag.Usage = strings.Replace(flag.Usage, "Jobs", "the manager and Jobs", 1)
+	}
 	return cmd
 }
 
