@@ -47,8 +47,8 @@ var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn
 func (l *look) observe() *look {
 	l.progress.stand(l.Secret)
 	if l.Joined && l.progress.reason == rkev1.WaitingForAgentReason && len(l.Secret.Data[plan.KeyAgentPublicKey]) == 0 {
-		l.progress.message = "its agent is not known any more, for its plan Secret was deleted together with what remembers it: have it let in anew, or replace the Machine by " +
-			"deleting it, unless it is the cluster's only server, which has all its data"
+		l.progress.message = "its agent is not known any more, for its plan Secret and what remembers it were deleted, or come from a backup of before it called: have it let in anew, " +
+			"or replace the Machine by deleting it, unless it is the cluster's only server, which has all its data"
 	}
 	for _, rule := range machineRules {
 		if l.fault = rule(l); l.fault != nil {

@@ -71,6 +71,10 @@ func TestStateSecret(t *testing.T) {
 	require.EqualError(t, err, "the Secret twin-machine-state is not this machine's: it belongs to DigitaloceanMachine twin")
 	_, err = w.State(t.Context(), ours)
 	require.ErrorContains(t, err, "is not this machine's")
+	again := *theirs
+	again.UID = "restored"
+	_, err = w.StateSecret(t.Context(), &again)
+	require.EqualError(t, err, "the Secret twin-machine-state is not this machine's: it belongs to an earlier DigitaloceanMachine of this name, UID "+string(theirs.UID))
 	got, err = w.State(t.Context(), theirs)
 	require.NoError(t, err)
 	require.Equal(t, "said", got.Log)

@@ -25,7 +25,11 @@ func (a *API) StateSecret(ctx context.Context, m *facts.Machine) (*corev1.Secret
 		return nil, err
 	}
 	if owner := metav1.GetControllerOf(secret); owner != nil && owner.UID != m.UID {
-		return nil, fmt.Errorf("the Secret %s is not this machine's: it belongs to %s %s", secret.Name, owner.Kind, owner.Name)
+		whose := owner.Kind + " " + owner.Name
+		if owner.Kind == m.Kind.Name && owner.Name == m.Name {
+			whose = fmt.Sprintf("an earlier %s of this name, UID %s", owner.Kind, owner.UID)
+		}
+		return nil, fmt.Errorf("the Secret %s is not this machine's: it belongs to %s", secret.Name, whose)
 	}
 	return secret, nil
 }
