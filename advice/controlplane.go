@@ -79,7 +79,7 @@ var controlPlane = map[string][]string{
 		"Give it a control plane of its own: kubectl edit clusters.cluster.x-k8s.io {other} -n {ns}",
 		"Leave the version as it is, or take it out where all machines may be replaced, never the only server: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
 		"Take the version out: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
-		"Delete a Node whose server is gone: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {node}",
+		"Delete a Node whose server is gone, or another Machine's by now, whose kubelet is then started again: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {node}",
 		"Open the way from the manager to {endpoint}, or correct the RKECluster's spec.controlPlaneEndpoint: kubectl get rkeclusters.rke.cattle.io -n {ns} -o yaml",
 	},
 	rkev1.APINotReachedReason: {

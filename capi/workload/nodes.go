@@ -266,9 +266,12 @@ func (c *Clusters) KeepNode(ctx context.Context, cluster client.ObjectKey, name 
 	return nil
 }
 
-// ForgetNodes deletes those Nodes of a cluster that forget picks, as a cloud's controller manager does with a Node whose server is gone: a kubelet that finds a Node of
-// its name takes it as it is, with a provider ID that cannot be changed. Nodes that a kubelet reports stay, and are returned: a kubelet registers once, when it starts. Nothing
-// is done while the cluster cannot be reached.
+// maxForgotten bounds how many Nodes are deleted at a time: a cluster may take long for each.
+const maxForgotten = 10
+
+// ForgetNodes deletes those Nodes of a cluster that forget picks, as a cloud's controller manager does with a Node whose server is gone: a kubelet that
+// finds a Node of its name takes it as it is, with a provider ID that cannot be changed. Nodes that a kubelet reports stay, for that registers once,
+// when it starts; they are returned, and so are those that are too many. Nothing is done while the cluster cannot be reached.
 func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error) {
 	reached, err := c.connected(cluster)
 	if err != nil {
@@ -278,16 +281,17 @@ func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, fo
 	if err := reached.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("looking for Nodes of earlier servers in cluster %s: %w", cluster, err)
 	}
-	var stay []corev1.Node
+	deleted, stay := 0, []corev1.Node(nil)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		if !forget(node) {
 			continue
 		}
-		if !isSilent(node) {
+		if !isSilent(node) || deleted == maxForgotten {
 			stay = append(stay, *node)
 			continue
 		}
+		deleted++
 		// As it was looked at: a kubelet may report it again, or have registered another of its name.
 		same := client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}
 		if err := reached.client.Delete(ctx, node.DeepCopy(), same); client.IgnoreNotFound(err) != nil {

@@ -832,7 +832,7 @@ func TestForgetNodes(t *testing.T) {
 	w.reached.nodes = append(w.reached.nodes, node("left", "id-gone", "acme://20"))
 	w.quiet()
 	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason),
-		"(1): left\n* Delete a Node whose server is gone: drover kubeconfig c1 -n "+w.obj.Namespace+" --file c1.yaml && kubectl --kubeconfig c1.yaml delete node left")
+		"(1): left\n* Delete a Node whose server is gone, or another Machine's by now, whose kubelet is then started again: drover kubeconfig c1 -n "+w.obj.Namespace+" --file c1.yaml && kubectl --kubeconfig c1.yaml delete node left")
 	require.Len(t, w.reached.nodes, 5)
 }
 
