@@ -271,7 +271,7 @@ const maxForgotten = 10
 
 // ForgetNodes deletes those Nodes of a cluster that forget picks, as a cloud's controller manager does with a Node whose server is gone: a kubelet that
 // finds a Node of its name takes it as it is, with a provider ID that cannot be changed. Nodes that a kubelet reports stay, for that registers once,
-// when it starts; they are returned, and so are those that are too many. Nothing is done while the cluster cannot be reached.
+// when it starts; they are returned, and so are those that are too many or could not be deleted. Nothing is done while the cluster cannot be reached.
 func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error) {
 	reached, err := c.connected(cluster)
 	if err != nil {
@@ -294,11 +294,12 @@ func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, fo
 		deleted++
 		// As it was looked at: a kubelet may report it again, or have registered another of its name.
 		same := client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}
-		if err := reached.client.Delete(ctx, node.DeepCopy(), same); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("deleting the Node %s of an earlier server in cluster %s: %w", node.Name, cluster, err)
+		if err = client.IgnoreNotFound(reached.client.Delete(ctx, node.DeepCopy(), same)); err != nil {
+			err = fmt.Errorf("deleting the Node %s of an earlier server in cluster %s: %w", node.Name, cluster, err)
+			deleted, stay = maxForgotten, append(stay, *node)
 		}
 	}
-	return stay, nil
+	return stay, err
 }
 
 // isSilent reports whether the kubelet of a Node has not been heard of for so long that the cluster says so.
