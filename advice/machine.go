@@ -303,8 +303,9 @@ var machine = map[string][]string{
 	rkev1.WaitingForNodeReason: {NextNode,
 		"The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver {nodedriver}"},
 	rkev1.ProviderIDMissingReason: {"Write into spec.providerID what the cloud's own controller would give the Node, or drover://{ns}/{name}: kubectl -n {ns} edit {plural} {name}"},
-	rkev1.OwnerUnknownReason: {"To keep the server: kubectl -n {ns} patch {plural} {name} --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
-		"Then apply it again from the backup, without metadata.ownerReferences",
+	rkev1.OwnerUnknownReason: {
+		"To keep the server, restore again as docs/dataflow.md says: the namespace is emptied without touching its servers, and the backup applied without metadata.ownerReferences",
+		"Or, if its CAPI Machine is there and stays, apply this machine alone again, without metadata.ownerReferences, after: kubectl -n {ns} patch {plural} {name} --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
 		"To remove the server: kubectl -n {ns} annotate {plural} {name} drover.cattle.io/remove-restored={name}"},
 	rkev1.WaitingForMachineDeletionReason: {"See what Cluster API waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}",
 		"A hook is an annotation that its owner takes off; of an owner that is not there any more: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} HOOK-"},

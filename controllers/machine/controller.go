@@ -142,6 +142,7 @@ type shared struct {
 	metrics    *metrics
 	breaker    *breaker.Breaker[Request]
 	jobs       *jobs
+	doubts     doubts
 	// labelled remembers which Secrets this manager has labelled: its cache is behind, and machines that share a Secret are many.
 	labelled sync.Map
 }

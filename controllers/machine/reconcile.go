@@ -42,6 +42,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	err = r.run(ctx, s)
+	told := s.conditions.Get(rkev1.DeleteJobCondition)
+	r.doubts.note(s.request, s.GetLabels()[clusterv1.ClusterNameLabel], s.state.stray != "" || told != nil && told.Reason == rkev1.OwnerUnknownReason)
 	if finishErr := r.finish(ctx, s, err); finishErr != nil {
 		if isWaiting(err) {
 			err = nil
@@ -177,6 +179,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 		r.metrics.count(request, tally{})
 		r.breaker.Leave(request, r.Clock.Now())
 		r.jobs.Release(request)
+		r.doubts.note(request, "", false)
 		if gone {
 			return nil, r.releaseOrphan(ctx, request)
 		}

@@ -105,6 +105,38 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// While it is not decided what becomes of a restored machine, no server is made in its place; one that has a server goes on.
+func TestRestore_noOtherServer(t *testing.T) {
+	w := newWorld(t)
+	there := w.machine("digitalocean", "there", droplet())
+	there.ready()
+	s := w.machine("digitalocean", "m", droplet())
+	s.apply(s.backup(), true, true)
+	restored := w.machine("digitalocean", "m", droplet())
+	owners := restored.obj.GetOwnerReferences()
+	owners[0].UID = "of-the-backup"
+	restored.obj.SetOwnerReferences(owners)
+	restored.obj.SetFinalizers([]string{rkev1.MachineFinalizer})
+	w.update(restored.obj)
+	w.delete(restored.capi)
+	w.delete(restored.obj)
+	restored.reconcile()
+	c := restored.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason)
+	require.Contains(t, c.Message, "To keep it, restore again")
+
+	other := w.machine("digitalocean", "other", droplet())
+	other.reconciler = restored.reconciler // of one manager
+	other.reconcile()
+	c = other.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
+	require.Contains(t, c.Message, "machine m of this Cluster came from a backup")
+	there.reconcile()
+	there.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+
+	restored.annotate(rkev1.RemoveRestoredAnnotation, "m")
+	restored.reconcile()
+	require.Equal(t, rkev1.PhaseCreating, other.reconcile().Phase)
+}
+
 // A backup of while a server was made brings the Job back, too. Its pod does nothing, for its state Secret has another UID (jobrunner/operation
 // TestAnotherState); it is taken away, and a Job of the machine's own looks for the server.
 func TestRestore_withItsJob(t *testing.T) {

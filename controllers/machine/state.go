@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -434,7 +435,7 @@ func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 	if s.cluster != nil && !s.cluster.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	was, orMachine, err := r.doubtOwner(ctx, s.GetNamespace(), name, uid)
+	was, toKeep, orMachine, err := r.doubtOwner(ctx, s.GetNamespace(), name, uid)
 	if was == "" || err != nil {
 		return err
 	}
@@ -442,26 +443,68 @@ func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 		return err
 	}
 	// That its namespace is being deleted wakes no machine that is so already.
-	return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine came from a backup, and %s. Its server is left as it is. To keep it, take the finalizer %s off this machine "+
-		"and apply it again without metadata.ownerReferences, and so all that came with it; the Secret %s waits for it. To remove the server set the annotation %s=%s%s",
-		was, rkev1.MachineFinalizer, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
+	return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine came from a backup, and %s. Its server is left as it is, and its Cluster gets no other meanwhile. To keep it, %s; the Secret %s waits for it. "+
+		"To remove the server set the annotation %s=%s%s", was, toKeep, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
 }
 
-// doubtOwner says why the CAPI Machine that owns a machine does not ask for its removal, and how it could; it is empty where it does.
-func (r *Reconciler) doubtOwner(ctx context.Context, namespace, name string, uid types.UID) (was, orMachine string, err error) {
+// How a restored machine is kept: by itself where its CAPI Machine is there to name it, else with all of its namespace, for what Cluster API makes in the place of
+// Machines that go would be in the way of those that come back.
+const (
+	keepAlone = "take the finalizer " + rkev1.MachineFinalizer + " off this machine and apply it again without metadata.ownerReferences"
+	keepAll   = "restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md says"
+)
+
+// doubtOwner says why the CAPI Machine that owns a machine does not ask for its removal, how the machine can be kept, and how that Machine could ask; was is
+// empty where it does.
+func (r *Reconciler) doubtOwner(ctx context.Context, namespace, name string, uid types.UID) (was, toKeep, orMachine string, err error) {
 	owner := &clusterv1.Machine{} // an event wakes the machine when the cache was behind
 	err = r.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, owner)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return "", "", fmt.Errorf("reading the CAPI Machine %s: %w", name, err)
+		return "", "", "", fmt.Errorf("reading the CAPI Machine %s: %w", name, err)
 	case err == nil && !owner.DeletionTimestamp.IsZero():
 		stray, err := r.strayOwner(ctx, owner, "CAPI Machine", 0)
 		if stray == "" || err != nil {
-			return "", "", err
+			return "", "", "", err
 		}
-		return stray + ", so that the CAPI Machine was deleted by the garbage collector, which nobody asked for", "", nil
+		return stray + ", so that the CAPI Machine was deleted by the garbage collector, which nobody asked for", keepAll, "", nil
 	case err == nil && owner.UID == uid:
-		return fmt.Sprintf("it was being deleted before the CAPI Machine %s came to own it", name), ", or delete the CAPI Machine", nil
+		return fmt.Sprintf("it was being deleted before the CAPI Machine %s came to own it", name), keepAlone, ", or delete the CAPI Machine", nil
+	case err == nil:
+		toKeep = keepAlone
+	default:
+		toKeep = keepAll
 	}
-	return fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names was never here: the garbage collector deletes such a machine", name, uid), "", nil
+	return fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names was never here: the garbage collector deletes such a machine", name, uid), toKeep, "", nil
+}
+
+// doubts are the machines that came from a backup and whose owners are not there, with the names of their Clusters. A manager that starts finds them again.
+type doubts struct {
+	mu       sync.Mutex
+	clusters map[Request]string
+}
+
+func (d *doubts) note(of Request, cluster string, is bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !is {
+		delete(d.clusters, of)
+		return
+	}
+	if d.clusters == nil {
+		d.clusters = map[Request]string{}
+	}
+	d.clusters[of] = cluster
+}
+
+// in names one of a Cluster; empty when there is none.
+func (d *doubts) in(namespace, cluster string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for of, name := range d.clusters {
+		if of.Namespace == namespace && name == cluster {
+			return of.Name
+		}
+	}
+	return ""
 }
