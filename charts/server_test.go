@@ -1,7 +1,9 @@
 package charts_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,8 +90,48 @@ func requireSelected(t *testing.T, c client.Client, deployment *appsv1.Deploymen
 		testkit.ExpectExists(t, c, service)
 		require.Equal(t, pod.Labels, service.Spec.Selector)
 		require.True(t, ports[service.Spec.Ports[0].TargetPort.IntVal], "%s leads to a port nobody listens on", name)
-		require.Equal(t, name == charts.WebhookService, service.Spec.PublishNotReadyAddresses)
 	}
+}
+
+// A pod that is told to end is called no more while it still answers; one that is not ready is not called yet.
+func TestServicesLeadToReadyPods(t *testing.T) {
+	c, objs := install(t, settings()["least"])
+	deployment := find[appsv1.Deployment](t, objs[len(objs)-1:], charts.Name)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: "called", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
+	pod.Spec.NodeName = node.Name
+	for _, obj := range []client.Object{node, pod} {
+		require.NoError(t, c.Create(t.Context(), obj))
+		t.Cleanup(func() { _ = c.Delete(context.Background(), obj, client.GracePeriodSeconds(0)) })
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "198.18.0.1", PodIPs: []corev1.PodIP{{IP: "198.18.0.1"}}}
+	leadsTo := func(want bool) {
+		t.Helper()
+		testkit.Eventually(t, time.Minute, func() error {
+			slices := &discoveryv1.EndpointSliceList{}
+			require.NoError(t, c.List(t.Context(), slices, client.InNamespace(pod.Namespace)))
+			found := 0
+			for _, slice := range slices.Items {
+				for _, endpoint := range slice.Endpoints {
+					if endpoint.TargetRef.Name == pod.Name && *endpoint.Conditions.Ready == want && *endpoint.Conditions.Terminating == (pod.DeletionTimestamp != nil) {
+						found++
+					}
+				}
+			}
+			if found != 2 {
+				return fmt.Errorf("%d Services of 2 know", found)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, c.Status().Update(t.Context(), pod))
+	leadsTo(false)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, c.Status().Update(t.Context(), pod))
+	leadsTo(true)
+	require.NoError(t, c.Delete(t.Context(), pod))
+	testkit.ExpectExists(t, c, pod)
+	leadsTo(false)
 }
 
 // requireRights asks the API server itself what the manager's account may do after the installation.
