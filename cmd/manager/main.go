@@ -53,7 +53,7 @@ func command(env lookupEnv) *cobra.Command {
 			if err := boundLog(flags, os.Stderr); err != nil {
 				return err
 			}
-			ctrl.SetLogger(klog.Background())
+			ctrl.SetLogger(newCalm(klog.Background()))
 			find := config.GetConfig
 			if kubeconfig != "" {
 				find = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
