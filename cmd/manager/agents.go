@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -120,10 +121,27 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager, changed func()) 
 		return nil, err
 	}
 	port.ShutdownTimeout = &p.options.gracefulShutdown
+	endWatches(port.Server)
 	for _, runnable := range []manager.Runnable{certs, port} {
 		if err := mgr.Add(runnable); err != nil {
 			return nil, err
 		}
 	}
 	return install, nil
+}
+
+// endWatches ends a server's watches when it is told to end. It would wait for them, and a manager keeps the lease of the leader until its servers have ended.
+func endWatches(server *http.Server) {
+	ending, end := context.WithCancel(context.Background())
+	server.RegisterOnShutdown(end)
+	next := server.Handler
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("watch") {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(ending, cancel)()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
 }

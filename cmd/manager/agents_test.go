@@ -248,7 +248,7 @@ func TestRun_agents(t *testing.T) {
 	other.url = strings.Replace(other.url, "localhost", "127.0.0.1", 1) // its own name, of the same authority
 	other.flags[0] = "--server-url=" + other.url
 	startManager(t, account, append(leader.flags, "--leader-elect")...)
-	startManager(t, account, append(other.flags, "--leader-elect")...)
+	stop := startManager(t, account, append(other.flags, "--leader-elect")...)
 	for path, want := range map[string]string{"/healthz": "ok", "/assets/drover-agent-linux-" + runtime.GOARCH: "an agent"} {
 		code, text := other.do(http.MethodGet, path, nil, nil)
 		require.Equal(t, http.StatusOK, code)
@@ -274,5 +274,10 @@ func TestRun_agents(t *testing.T) {
 		return nil
 	})
 	leader.bootstrapped(c, at)
-	other.register("", client.ObjectKey{Namespace: at.Namespace, Name: agentplan.SecretName(at.Name)})
+	agent, answer := other.register("", client.ObjectKey{Namespace: at.Namespace, Name: agentplan.SecretName(at.Name)})
+	_, err := agent.CoreV1().Secrets(at.Namespace).Watch(t.Context(), metav1.SingleObject(metav1.ObjectMeta{Name: answer.SecretName}))
+	require.NoError(t, err)
+	told := time.Now()
+	stop()
+	require.Less(t, time.Since(told), newOptions(os.LookupEnv).gracefulShutdown, "who leads keeps the lease until the last watch of an agent has ended")
 }
