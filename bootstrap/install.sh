@@ -88,7 +88,7 @@ WantedBy=multi-user.target"
 main() {
 	set -eu
 	umask 077
-	changed=
+	changed= verified=
 	deadline=$(($(uptime) + 21600))
 	[ "$(id -u)" = 0 ] || fail "this must be run as root"
 	has systemctl || fail "this server has no systemd, which the agent needs"
@@ -143,6 +143,7 @@ main() {
 	asset=$DROVER_SERVER/assets/drover-agent-linux-$arch
 	if ! matches "$agent" "$sum" && ! is_renewed "$asset" "$agent" - "$trust"; then
 		verified "$asset" "$agent.new" "$sum" "$trust"
+		verified=yes
 		chmod 755 "$agent.new"
 		mv "$agent.new" "$agent"
 		! has restorecon || restorecon "$agent"
@@ -165,6 +166,9 @@ RestartSec=5"
 		systemctl disable --quiet drover-install
 		rm -f "$units/drover-install.service" "$etc/install"
 	fi
+	# Where the agent was there already, nothing that came yet was verified.
+	[ -n "$verified" ] || why=$(get "$DROVER_SERVER/healthz" /dev/null "$trust" 2>&1) ||
+		fail "the agent is installed, but by the CA certificates of this script it cannot call $DROVER_SERVER: $why"
 	say "the agent is installed; journalctl -u drover-agent tells what it does"
 }
 

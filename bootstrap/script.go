@@ -24,6 +24,9 @@ const DefaultFolder = "/var/lib/drover-agent"
 //go:embed install.sh
 var body string
 
+// comments of the body take room that a user's own cloud-init may need.
+var comments = regexp.MustCompile(`(?m)^\t*# .*\n`)
+
 // Install is what a new server is told.
 type Install struct {
 	// Server is the manager's endpoint: an https URL without a path.
@@ -86,7 +89,7 @@ func Script(i Install) ([]byte, error) {
 		set("DROVER_ENV", strings.TrimSuffix(unit.String(), "\n"))
 	}
 	out.WriteString(": \"${DROVER_ROOT:=}\"\n")
-	out.WriteString(body)
+	out.WriteString(comments.ReplaceAllString(body, ""))
 	if out.Len() > MaxBytes {
 		return nil, fmt.Errorf("writing the install script: it has %d bytes, more than %d: shorten agentEnvVars", out.Len(), MaxBytes)
 	}

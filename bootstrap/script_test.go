@@ -2,11 +2,16 @@ package bootstrap_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +22,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,6 +100,8 @@ func newServer(t *testing.T) *server {
 		switch r.URL.Path {
 		case "/cacerts":
 			_, _ = w.Write(s.authorities)
+		case "/healthz":
+			_, _ = io.WriteString(w, "ok")
 		case "/assets/drover-agent-linux-amd64", "/assets/drover-agent-linux-arm64":
 			_, _ = w.Write(s.agent)
 		case "/assets/drover-agent-linux-amd64.sha256", "/assets/drover-agent-linux-arm64.sha256":
@@ -269,6 +277,29 @@ func TestScript_again(t *testing.T) {
 		require.Equal(t, before, s.read("etc/drover/agent.yaml")+s.read("etc/drover/agent.env")+s.read("etc/drover/ca.crt"))
 		require.NoFileExists(t, filepath.Join(s.root, "etc/drover/token"))
 		require.Equal(t, restarts+2, strings.Count(s.read("systemctl"), "restart drover-agent"))
+	}
+}
+
+// A script of before the endpoint got another certificate: nothing of it has to be downloaded any more, but its agent cannot call.
+func TestScript_anotherCertificate(t *testing.T) {
+	for tool, other := range map[string]string{"curl": "wget", "wget": "curl"} {
+		t.Run(tool, func(t *testing.T) {
+			s := newServer(t)
+			s.lacks(other)
+			out, err := s.run()
+			require.NoError(t, err, out)
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			require.NoError(t, err)
+			ofAnother := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+			another, err := x509.CreateCertificate(rand.Reader, ofAnother, ofAnother, key.Public(), key)
+			require.NoError(t, err)
+			s.authorities = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: another})
+			s.install.CAChecksum = sumOf(s.authorities) // it is still told of
+			out, err = s.run()
+			require.Error(t, err)
+			require.Contains(t, out, "drover: the agent is installed, but by the CA certificates of this script it cannot call "+s.install.Server+": ")
+			require.NotContains(t, out, "journalctl")
+		})
 	}
 }
 
