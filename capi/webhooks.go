@@ -30,7 +30,7 @@ func setupWebhooks(mgr manager.Manager, clusters clustercache.ClusterCache, patt
 			return fmt.Errorf("adding Cluster API's webhook %T: %w", one, err)
 		}
 	}
-	mgr.GetWebhookServer().Register(guard.Path, &webhook.Admission{Handler: &guard.Webhook{Reader: mgr.GetClient(), Patterns: patterns}})
+	mgr.GetWebhookServer().Register(guard.Path, &webhook.Admission{Handler: &guard.Webhook{Client: mgr.GetClient(), Patterns: patterns}})
 	return nil
 }
 

@@ -11,11 +11,14 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -77,7 +80,7 @@ func TestClasses_ofOtherNamespaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fakeClient(t, append(tt.classes, tt.cluster)...)
-			g := &Webhook{Reader: c, Patterns: &Patterns{}}
+			g := &Webhook{Client: c, Patterns: &Patterns{}}
 			response := g.Handle(t.Context(), asked(t, "Cluster", tt.cluster, nil))
 			require.Equal(t, tt.allowed, response.Allowed)
 			if !tt.allowed {
@@ -129,7 +132,7 @@ func TestControlPlane_ofAnotherCluster(t *testing.T) {
 		"another's of the same name": {named("c1", "KubeadmControlPlane"), named("c2", "RKEControlPlane"), nil, true},
 	} {
 		t.Run(what, func(t *testing.T) {
-			g := &Webhook{Reader: fakeClient(t, tt.there), Patterns: &Patterns{}}
+			g := &Webhook{Client: fakeClient(t, tt.there), Patterns: &Patterns{}}
 			var was runtime.Object
 			if tt.was != nil {
 				was = tt.was
@@ -172,7 +175,7 @@ func TestParts_ofWrongKinds(t *testing.T) {
 		"it becomes right":          {naming(infra, plane), naming(plane, plane), ""},
 	} {
 		t.Run(what, func(t *testing.T) {
-			response := (&Webhook{Reader: fakeClient(t), Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", tt.is, tt.was))
+			response := (&Webhook{Client: fakeClient(t), Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", tt.is, tt.was))
 			require.Equal(t, tt.says == "", response.Allowed)
 			if tt.says != "" {
 				require.Equal(t, tt.says, response.Result.Message)
@@ -196,10 +199,10 @@ func TestVariables_areBounded(t *testing.T) {
 	cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "a", Value: big}}
 	class := classOf("tenant", "")
 	c := fakeClient(t, cluster, class)
-	require.False(t, (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", cluster, nil)).Allowed)
+	require.False(t, (&Webhook{Client: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", cluster, nil)).Allowed)
 	require.ErrorContains(t, reconcileTopology(t, c, cluster), "32 KiB")
 	class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "a", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{Type: "string", Default: &big}}}}
-	require.False(t, (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", class, nil)).Allowed)
+	require.False(t, (&Webhook{Client: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", class, nil)).Allowed)
 }
 
 func TestTemplates(t *testing.T) {
@@ -280,7 +283,7 @@ func TestTemplates_everywhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fakeClient(t, obj)
-			response := (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, strings.Fields(name)[0], obj, nil))
+			response := (&Webhook{Client: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, strings.Fields(name)[0], obj, nil))
 			require.False(t, response.Allowed)
 			require.Contains(t, response.Result.Message, "range is not executed")
 			read := obj.DeepCopyObject().(client.Object)
@@ -291,7 +294,7 @@ func TestTemplates_everywhere(t *testing.T) {
 	}
 	data := class(patched(clusterv1.ClusterClassPatch{Name: "p", Definitions: []clusterv1.PatchDefinition{{
 		JSONPatches: []clusterv1.JSONPatch{{Op: "add", Path: "/x", Value: &apiextensionsv1.JSON{Raw: []byte(`{"template":"{{ range .a }}{{ end }}"}`)}}}}}}))
-	require.True(t, (&Webhook{Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", data, nil)).Allowed, "what is only data is not executed")
+	require.True(t, (&Webhook{Client: fakeClient(t), Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", data, nil)).Allowed, "what is only data is not executed")
 }
 
 // The documents of a ClusterResourceSet are not expanded before they are counted.
@@ -309,7 +312,7 @@ func TestResources_areBounded(t *testing.T) {
 			meta := metav1.ObjectMeta{Namespace: "tenant", Name: "r"}
 			recorder := events.NewFakeRecorder(10)
 			c := Resources{Client: fakeClient(t, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"k": tt.content}},
-				&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"k": []byte(tt.content)}}), recorder: recorder, mu: &sync.Mutex{}}
+				&corev1.Secret{ObjectMeta: meta, Type: addonsv1.ClusterResourceSetSecretType, Data: map[string][]byte{"k": []byte(tt.content)}}), recorder: recorder, mu: &sync.Mutex{}}
 			for _, obj := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}} {
 				err := c.Get(t.Context(), client.ObjectKey{Namespace: "tenant", Name: "r"}, obj)
 				if tt.problem == "" {
@@ -320,6 +323,65 @@ func TestResources_areBounded(t *testing.T) {
 				}
 			}
 			require.Empty(t, recorder.Events)
+		})
+	}
+}
+
+// A Secret of another type is Cluster API's to refuse, which says so; one that is not there it passes over without a word.
+func TestResources_notApplied(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	opaque := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "opaque"}, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"k": []byte("a: [")}}
+	c := Resources{Client: fakeClient(t, opaque), recorder: recorder, mu: &sync.Mutex{}}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(opaque), &corev1.Secret{}))
+	for _, obj := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}} {
+		require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Namespace: "tenant", Name: "gone"}, obj)))
+		require.Equal(t, "Warning ResourceMissing A ClusterResourceSet names it, and it is not there", <-recorder.Events)
+		require.Equal(t, client.ObjectKey{Namespace: "tenant", Name: "gone"}, client.ObjectKeyFromObject(obj), "whom the event is about")
+	}
+	require.Error(t, c.Get(t.Context(), client.ObjectKey{Namespace: "tenant", Name: "gone"}, &corev1.Namespace{}))
+	require.Empty(t, recorder.Events)
+}
+
+// A kind that is not there may come: who makes the class hears of it.
+func TestClasses_ofKindsThatAreNotThere(t *testing.T) {
+	ref := func(group, kind string) clusterv1.ClusterClassTemplateReference {
+		return clusterv1.ClusterClassTemplateReference{APIVersion: group + "/v1", Kind: kind, Name: "one"}
+	}
+	there, gone := ref("rke.cattle.io", "RKEClusterTemplate"), ref("acme.example.org", "AcmeTemplate")
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(there.GroupVersionKind(), meta.RESTScopeNamespace)
+	scheme := runtime.NewScheme()
+	require.NoError(t, clusterv1.AddToScheme(scheme))
+	webhook := &Webhook{Client: fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).Build(), Patterns: &Patterns{}}
+	workers := func(bootstrap, infrastructure clusterv1.ClusterClassTemplateReference) clusterv1.WorkersClass {
+		return clusterv1.WorkersClass{MachineDeployments: []clusterv1.MachineDeploymentClass{{Class: "w",
+			Bootstrap: clusterv1.MachineDeploymentClassBootstrapTemplate{TemplateRef: bootstrap}, Infrastructure: clusterv1.MachineDeploymentClassInfrastructureTemplate{TemplateRef: infrastructure}}}}
+	}
+	for what, tt := range map[string]struct {
+		change func(*clusterv1.ClusterClassSpec)
+		warns  bool
+	}{
+		"all are there":           {func(*clusterv1.ClusterClassSpec) {}, false},
+		"infrastructure":          {func(s *clusterv1.ClusterClassSpec) { s.Infrastructure.TemplateRef = gone }, true},
+		"control plane":           {func(s *clusterv1.ClusterClassSpec) { s.ControlPlane.TemplateRef = gone }, true},
+		"its machines":            {func(s *clusterv1.ClusterClassSpec) { s.ControlPlane.MachineInfrastructure.TemplateRef = gone }, true},
+		"workers' bootstrap":      {func(s *clusterv1.ClusterClassSpec) { s.Workers = workers(gone, there) }, true},
+		"workers' infrastructure": {func(s *clusterv1.ClusterClassSpec) { s.Workers = workers(there, gone) }, true},
+		"several":                 {func(s *clusterv1.ClusterClassSpec) { s.Workers = workers(gone, gone) }, true},
+		"another version":         {func(s *clusterv1.ClusterClassSpec) { s.ControlPlane.TemplateRef.APIVersion = "rke.cattle.io/v2" }, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			class := classOf("tenant", "")
+			class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane.TemplateRef, class.Spec.Workers = there, there, workers(there, there)
+			tt.change(&class.Spec)
+			response := webhook.Handle(t.Context(), asked(t, "ClusterClass", class, nil))
+			require.True(t, response.Allowed)
+			if !tt.warns {
+				require.Empty(t, response.Warnings)
+				return
+			}
+			require.Len(t, response.Warnings, 1)
+			require.Contains(t, response.Warnings[0], "names a kind that is not there")
 		})
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,8 +33,11 @@ type Resources struct {
 	mu *sync.Mutex
 }
 
-// ResourceRefusedReason is the reason of the event about a ConfigMap or Secret that is not applied.
-const ResourceRefusedReason = "ResourceRefused"
+// Reasons of events about a ConfigMap or Secret that is not applied.
+const (
+	ResourceRefusedReason = "ResourceRefused"
+	ResourceMissingReason = "ResourceMissing"
+)
 
 // NewResources makes the reader; recorder tells why a ConfigMap or Secret is not applied.
 func NewResources(c client.Client, recorder events.EventRecorder) Resources {
@@ -42,6 +47,14 @@ func NewResources(c client.Client, recorder events.EventRecorder) Resources {
 // Get implements client.Reader.
 func (c Resources) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if err := c.Client.Get(ctx, key, obj, opts...); err != nil {
+		switch obj.(type) {
+		case *corev1.ConfigMap, *corev1.Secret:
+			if apierrors.IsNotFound(err) { // which Cluster API passes over
+				obj.SetNamespace(key.Namespace)
+				obj.SetName(key.Name)
+				c.recorder.Eventf(obj, nil, corev1.EventTypeWarning, ResourceMissingReason, "Apply", "A ClusterResourceSet names it, and it is not there")
+			}
+		}
 		return err
 	}
 	c.mu.Lock()
@@ -53,6 +66,9 @@ func (c Resources) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 			err = errors.Join(err, checkResource(name, []byte(text)))
 		}
 	case *corev1.Secret:
+		if read.Type != addonsv1.ClusterResourceSetSecretType {
+			return nil // Cluster API looks into no other, and says so
+		}
 		for name, data := range read.Data {
 			err = errors.Join(err, checkResource(name, data))
 		}

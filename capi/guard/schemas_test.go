@@ -73,7 +73,7 @@ func TestSchemas(t *testing.T) {
 			class := classOf("tenant", "*")
 			class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: schema}}}
 			began := time.Now()
-			g := &Webhook{Patterns: &Patterns{}}
+			g := &Webhook{Client: fakeClient(t), Patterns: &Patterns{}}
 			require.False(t, g.Handle(t.Context(), asked(t, "ClusterClass", class, nil)).Allowed)
 			require.False(t, g.Handle(t.Context(), asked(t, "ClusterClass", class, class)).Allowed, "Cluster API would compile it again")
 			copied := classOf("tenant", "*")
@@ -156,7 +156,7 @@ func TestSchemas_longValues(t *testing.T) {
 	for length, allowed := range map[int]bool{2000: true, 20_000: false} {
 		cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "v", Value: apiextensionsv1.JSON{Raw: []byte(`["` + strings.Repeat("a", length) + `"]`)}}}
 		c := fakeClient(t, class, cluster)
-		require.Equal(t, allowed, (&Webhook{Reader: c}).Handle(t.Context(), asked(t, "Cluster", cluster, nil)).Allowed)
+		require.Equal(t, allowed, (&Webhook{Client: c}).Handle(t.Context(), asked(t, "Cluster", cluster, nil)).Allowed)
 		require.Equal(t, allowed, reconcileTopology(t, c, cluster) == nil)
 	}
 }

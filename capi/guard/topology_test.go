@@ -141,25 +141,25 @@ func TestTopology_isBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fakeClient(t, tt.made.objects()...)
-			response := (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", tt.made.cluster, nil))
+			response := (&Webhook{Client: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", tt.made.cluster, nil))
 			err := reconcileTopology(t, c, tt.made.cluster)
 			require.Equal(t, tt.refused == "", response.Allowed, response.Result)
 			if tt.refused == "" {
 				require.NoError(t, err)
-				require.True(t, (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", tt.made.class, nil)).Allowed)
+				require.True(t, (&Webhook{Client: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", tt.made.class, nil)).Allowed)
 				return
 			}
 			require.Contains(t, response.Result.Message, tt.refused)
 			require.ErrorContains(t, err, tt.refused)
 			labelled := tt.made.cluster.DeepCopy()
 			labelled.Labels = map[string]string{"a": "b"}
-			require.True(t, (&Webhook{Reader: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", labelled, tt.made.cluster)).Allowed, "what is there can be let go")
+			require.True(t, (&Webhook{Client: c, Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", labelled, tt.made.cluster)).Allowed, "what is there can be let go")
 		})
 	}
 	large := manyClasses
-	response := (&Webhook{Reader: fakeClient(t, large.objects()...), Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", large.class, nil))
+	response := (&Webhook{Client: fakeClient(t, large.objects()...), Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "ClusterClass", large.class, nil))
 	require.False(t, response.Allowed, "the class alone is too large")
 	withoutTemplates := newTopology(60)
-	require.True(t, (&Webhook{Reader: fakeClient(t, withoutTemplates.class), Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", withoutTemplates.cluster, nil)).Allowed,
+	require.True(t, (&Webhook{Client: fakeClient(t, withoutTemplates.class), Patterns: &Patterns{}}).Handle(t.Context(), asked(t, "Cluster", withoutTemplates.cluster, nil)).Allowed,
 		"the templates may come later")
 }

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -34,8 +35,8 @@ const Path = "/guard-cluster-api"
 // Webhook refuses what Cluster API's own webhooks must not see: they would execute a template to validate it, and tell whether the ClusterClass of
 // somebody else is there. It changes nothing, but is a mutating webhook, for those are asked first and one after another.
 type Webhook struct {
-	// Reader of ClusterClasses.
-	Reader client.Reader
+	// Client reads ClusterClasses, and knows which kinds there are.
+	Client client.Client
 	// Patterns of all classes.
 	Patterns *Patterns
 }
@@ -75,7 +76,26 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	if err != nil {
 		return admission.Denied(err.Error())
 	}
+	if class, ok := is.(*clusterv1.ClusterClass); ok && !sameSpec(was, is) {
+		return admission.Allowed("").WithWarnings(missingKind(class, w.Client.RESTMapper())...)
+	}
 	return admission.Allowed("")
+}
+
+// missingKind warns of the first kind that a class names and that is not there: Cluster API tells its own log alone. It may come, as a driver's do, so the
+// class is not refused.
+func missingKind(class *clusterv1.ClusterClass, mapper meta.RESTMapper) []string {
+	spec := class.Spec
+	refs := []clusterv1.ClusterClassTemplateReference{spec.Infrastructure.TemplateRef, spec.ControlPlane.TemplateRef, spec.ControlPlane.MachineInfrastructure.TemplateRef}
+	for _, workers := range spec.Workers.MachineDeployments {
+		refs = append(refs, workers.Bootstrap.TemplateRef, workers.Infrastructure.TemplateRef)
+	}
+	for _, ref := range refs {
+		if _, err := mapper.RESTMapping(ref.GroupVersionKind().GroupKind(), ref.GroupVersionKind().Version); ref.IsDefined() && meta.IsNoMatchError(err) {
+			return []string{fmt.Sprintf("the ClusterClass names a kind that is not there, %s of %s: until it is, no Cluster is made of this class", ref.Kind, ref.APIVersion)}
+		}
+	}
+	return nil
 }
 
 // admissionReader reads what can be read. What cannot has no weight here, for the controller asks again.
@@ -95,11 +115,11 @@ func (w *Webhook) check(ctx context.Context, obj, was runtime.Object, namespace 
 	switch is := obj.(type) {
 	case *clusterv1.Cluster:
 		is.Namespace = namespace
-		if err := checkClass(ctx, w.Reader, is); err != nil {
+		if err := checkClass(ctx, w.Client, is); err != nil {
 			return err
 		}
 		if before, ok := was.(*clusterv1.Cluster); ok {
-			if err := checkParts(ctx, w.Reader, before, is); err != nil {
+			if err := checkParts(ctx, w.Client, before, is); err != nil {
 				return err
 			}
 		}
@@ -107,16 +127,16 @@ func (w *Webhook) check(ctx context.Context, obj, was runtime.Object, namespace 
 			return nil
 		}
 		class := &clusterv1.ClusterClass{}
-		if err := w.Reader.Get(ctx, is.GetClassKey(), class); client.IgnoreNotFound(err) != nil {
+		if err := w.Client.Get(ctx, is.GetClassKey(), class); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading the ClusterClass: %w", err)
 		}
-		return checkVariables(ctx, admissionReader{w.Reader}, is, class)
+		return checkVariables(ctx, admissionReader{w.Client}, is, class)
 	case *clusterv1.ClusterClass:
 		is.Namespace = namespace
 		if err := w.Patterns.checkClassContent(is); err != nil {
 			return err
 		}
-		return checkTopology(ctx, admissionReader{w.Reader}, &clusterv1.Cluster{}, is)
+		return checkTopology(ctx, admissionReader{w.Client}, &clusterv1.Cluster{}, is)
 	}
 	return checkObject(obj)
 }
