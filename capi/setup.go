@@ -37,6 +37,9 @@ import (
 	"github.com/drover-project/drover/fairqueue"
 )
 
+// ErrNotConnected is of what Cluster API cannot do while there is no connection to a workload cluster, such as one that is being made.
+var ErrNotConnected = clustercache.ErrClusterNotConnected
+
 // Grace periods after which a workload cluster that does not answer is reported so; Cluster API's own defaults.
 const (
 	remoteConnectionGracePeriod = 50 * time.Second

@@ -109,25 +109,59 @@ const (
 	maxDigits, fitDigits, fitExponent, maxExponent = 1000, 18, 9, 3
 )
 
-func (n *number) next(b byte) {
-	isDigit, isSpace := b >= '0' && b <= '9', b == ' ' || b >= 0x80 // spaces of all kinds are cut off
+// sign is what a byte may be in a number.
+type sign int
+
+const (
+	otherSign sign = iota
+	digit
+	plusOrMinus
+	dot
+	exponentSign
+	space // of all kinds: they are cut off
+)
+
+func signOf(b byte) sign {
 	switch {
-	case n.part == noNumber, isSpace && (n.part == beforeNumber || n.part == afterNumber):
-	case isDigit && (n.part == beforeNumber || n.part == inNumber), n.part == beforeNumber && (b == '+' || b == '-'), n.part <= inNumber && b == '.':
-		n.part = inNumber
-		if isDigit {
-			n.digits++
-		}
-	case n.part == inNumber && (b == 'e' || b == 'E'):
-		n.part = inExponent
-	case n.part == inExponent && isDigit:
-		n.exponent++
-	case n.part == inExponent && n.exponent == 0 && !n.negative && (b == '-' || b == '+'):
-		n.negative = b == '-'
-	case isSpace:
-		n.part = afterNumber
-	default:
+	case b >= '0' && b <= '9':
+		return digit
+	case b == '+' || b == '-':
+		return plusOrMinus
+	case b == '.':
+		return dot
+	case b == 'e' || b == 'E':
+		return exponentSign
+	case b == ' ' || b >= 0x80:
+		return space
+	}
+	return otherSign
+}
+
+// following are the parts in which each part goes on; what is not there is no number.
+var following = map[numberPart]map[sign]numberPart{
+	beforeNumber: {space: beforeNumber, digit: inNumber, plusOrMinus: inNumber, dot: inNumber},
+	inNumber:     {digit: inNumber, dot: inNumber, exponentSign: inExponent, space: afterNumber},
+	inExponent:   {digit: inExponent, plusOrMinus: inExponent, space: afterNumber},
+	afterNumber:  {space: afterNumber},
+}
+
+func (n *number) next(b byte) {
+	if n.part == noNumber {
+		return
+	}
+	is, part := signOf(b), n.part
+	var ok bool
+	if n.part, ok = following[part][is]; !ok || part == inExponent && is == plusOrMinus && n.exponent > 0 {
 		n.part = noNumber
+		return
+	}
+	switch {
+	case is == digit && n.part == inNumber:
+		n.digits++
+	case is == digit:
+		n.exponent++
+	case b == '-' && part == inExponent:
+		n.negative = true
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
+
+	"github.com/drover-project/drover/capi"
 )
 
 // maxEntry bounds one entry of the log, in bytes. Others' words are in some: client-go logs an object that it cannot keep, and an error as a server wrote it.
@@ -108,10 +109,10 @@ func (c calm) WithCallDepth(depth int) logr.LogSink {
 func (c calm) repeats(msg string, pairs []any) bool {
 	var entry maphash.Hash
 	entry.SetSeed(c.seed)
-	fmt.Fprintln(&entry, msg)
+	_, _ = fmt.Fprintln(&entry, msg)
 	for pair := range slices.Chunk(append(slices.Clip(c.values), pairs...), 2) {
 		if pair[0] != "reconcileID" {
-			fmt.Fprintln(&entry, pair...)
+			_, _ = fmt.Fprintln(&entry, pair...)
 		}
 	}
 	if _, ok := c.known.Get(entry.Sum64()); ok {
@@ -129,5 +130,5 @@ func isNotConnected(err error) bool {
 	if several := utilerrors.Aggregate(nil); errors.As(err, &several) {
 		return !slices.ContainsFunc(several.Errors(), func(err error) bool { return !isNotConnected(err) })
 	}
-	return errors.Is(err, clustercache.ErrClusterNotConnected)
+	return errors.Is(err, capi.ErrNotConnected)
 }
