@@ -2,11 +2,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"strconv"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,6 +26,9 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// memoryShare is how much of the pod's memory limit Go may use: the pages of the binary, in which all drivers are, count there too. GOMEMLIMIT is obeyed.
+const memoryShare = 0.85
 
 // lookupEnv is os.LookupEnv, or a test's.
 type lookupEnv func(name string) (string, bool)
@@ -54,6 +59,10 @@ func command(env lookupEnv) *cobra.Command {
 				return err
 			}
 			ctrl.SetLogger(newCalm(klog.Background()))
+			// Near the pod's limit the garbage is collected sooner: what a tenant makes of it for a moment must not end the manager.
+			if _, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(memoryShare)); err != nil && !errors.Is(err, memlimit.ErrNoLimit) {
+				ctrl.Log.Info("The pod's memory limit could not be read", "why", err.Error())
+			}
 			find := config.GetConfig
 			if kubeconfig != "" {
 				find = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
