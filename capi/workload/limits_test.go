@@ -137,6 +137,7 @@ func TestScanner(t *testing.T) {
 		"managed fields":       {answer: `{` + strings.Repeat(`"f:status":{"f:conditions":{".":{},"k:{\"type\":\"Ready\"}":{".":{},"f:status":{},"f:type":{}}}},`, 2000) + `}`, limit: 1 << 20},
 		"a small number":       {answer: `{"cpu":"1e-2000000000"}`, limit: 100, err: "a number that takes too long"},
 		"a bare one":           {answer: `{"cpu":-.5E-2000000000 }`, limit: 100, err: "a number that takes too long"},
+		"before a line's end":  {answer: "{\"cpu\":1e-2000000000\r\n}", limit: 100, err: "a number that takes too long"},
 		"between spaces":       {answer: `["\u00a0", "  1e-2000000000 "]`, limit: 100, err: "a number that takes too long"},
 		"a great, long number": {answer: `["12345678901234567890e2000000000"]`, limit: 100, err: "a number that takes too long"},
 		"one that turns over":  {answer: `["1e200000000000000000"]`, limit: 100, err: "a number that takes too long"},

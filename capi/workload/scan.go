@@ -131,7 +131,7 @@ func signOf(b byte) sign {
 		return dot
 	case b == 'e' || b == 'E':
 		return exponentSign
-	case b == ' ' || b >= 0x80:
+	case b <= ' ' || b >= 0x80:
 		return space
 	}
 	return otherSign
