@@ -14,7 +14,8 @@ import (
 func Policies(owner *metav1.OwnerReference) []client.Object {
 	return slices.Concat(policy(owner, PolicyName, templatesAreImmutable()), policy(owner, StatePolicyName, stateKeepsItsClaim()),
 		policy(owner, PlanPolicyName, agentsWriteTheirKeys()),
-		policy(owner, OptionsPolicyName, machinesKeepTheirOptions()), policy(owner, VersionPolicyName, versionsAreTheControlPlanes()))
+		policy(owner, OptionsPolicyName, machinesKeepTheirOptions()), policy(owner, VersionPolicyName, versionsAreTheControlPlanes()),
+		policy(owner, ReferencePolicyName, referencesLeadToProviders()))
 }
 
 func policy(owner *metav1.OwnerReference, name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) []client.Object {
