@@ -4,14 +4,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
-	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/klog/v2"
 
@@ -45,36 +42,16 @@ func (b boundedEntries) Write(entry []byte) (int, error) {
 	return len(entry), err
 }
 
-// Of entries that repeat themselves within a minute, so many are known.
-const (
-	repeatedEvery = time.Minute
-	knownEntries  = 4096
-)
-
-// calm is a log without what Cluster API's controllers say again and again where nothing is wrong: that a workload cluster which is just being made, or
-// deleted, does not answer, and what an object waits for, in every reconcile of it. At verbosity 1 and more all is logged.
-type calm struct {
-	logr.LogSink
-	values []any
-	seed   maphash.Seed
-	known  *utilcache.LRUExpireCache
-}
+// calm is a log in which it is no error that a workload cluster which is just being made, or deleted, does not answer: Cluster API's controllers say so in each
+// reconcile. At verbosity 1 and more it is told.
+type calm struct{ logr.LogSink }
 
 var _ logr.CallDepthLogSink = calm{}
 
-func newCalm(log logr.Logger) logr.Logger {
-	return logr.New(calm{LogSink: log.WithCallDepth(1).GetSink(), seed: maphash.MakeSeed(), known: utilcache.NewLRUExpireCache(knownEntries)})
-}
+func newCalm(log logr.Logger) logr.Logger { return logr.New(calm{log.WithCallDepth(1).GetSink()}) }
 
 // Init implements logr.LogSink; the other log has it behind it.
 func (calm) Init(logr.RuntimeInfo) {}
-
-// Info implements logr.LogSink.
-func (c calm) Info(level int, msg string, pairs ...any) {
-	if c.Enabled(1) || !c.repeats(msg, pairs) {
-		c.LogSink.Info(level, msg, pairs...)
-	}
-}
 
 // Error implements logr.LogSink.
 func (c calm) Error(err error, msg string, pairs ...any) {
@@ -86,16 +63,10 @@ func (c calm) Error(err error, msg string, pairs ...any) {
 }
 
 // WithValues implements logr.LogSink.
-func (c calm) WithValues(pairs ...any) logr.LogSink {
-	c.LogSink, c.values = c.LogSink.WithValues(pairs...), append(slices.Clip(c.values), pairs...)
-	return c
-}
+func (c calm) WithValues(pairs ...any) logr.LogSink { return calm{c.LogSink.WithValues(pairs...)} }
 
 // WithName implements logr.LogSink.
-func (c calm) WithName(name string) logr.LogSink {
-	c.LogSink, c.values = c.LogSink.WithName(name), append(slices.Clip(c.values), "logger", name)
-	return c
-}
+func (c calm) WithName(name string) logr.LogSink { return calm{c.LogSink.WithName(name)} }
 
 // WithCallDepth implements logr.CallDepthLogSink.
 func (c calm) WithCallDepth(depth int) logr.LogSink {
@@ -103,23 +74,6 @@ func (c calm) WithCallDepth(depth int) logr.LogSink {
 		c.LogSink = deeper.WithCallDepth(depth)
 	}
 	return c
-}
-
-// repeats reports whether the same was logged of the same object a moment ago, in whichever reconcile.
-func (c calm) repeats(msg string, pairs []any) bool {
-	var entry maphash.Hash
-	entry.SetSeed(c.seed)
-	_, _ = fmt.Fprintln(&entry, msg)
-	for pair := range slices.Chunk(append(slices.Clip(c.values), pairs...), 2) {
-		if pair[0] != "reconcileID" {
-			_, _ = fmt.Fprintln(&entry, pair...)
-		}
-	}
-	if _, ok := c.known.Get(entry.Sum64()); ok {
-		return true
-	}
-	c.known.Add(entry.Sum64(), nil, repeatedEvery)
-	return false
 }
 
 // isNotConnected reports whether an error is that there is no connection to a workload cluster, and nothing else besides.

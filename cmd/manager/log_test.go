@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/klog/v2"
@@ -79,27 +78,5 @@ func TestCalm_errors(t *testing.T) {
 				require.Contains(t, out.String(), ` n=1`)
 			}
 		})
-	}
-}
-
-// TestCalm_repeats: an object's entry is there once, in whichever reconcile; another object's, and another of its own, too.
-func TestCalm_repeats(t *testing.T) {
-	log := func(l logr.Logger) {
-		for _, id := range []string{"1", "2", "3"} {
-			l := l.WithValues("reconcileID", id)
-			l.WithValues("Machine", klog.KRef("team", "a")).Info("Waiting", "for", "b")
-			l.WithValues("Machine", klog.KRef("team", "b")).Info("Waiting", "for", "b")
-			l.WithValues("Machine", klog.KRef("team", "a")).Info("Waiting", "for", "c")
-			l.WithName("named").WithValues("Machine", klog.KRef("team", "a")).Info("Waiting", "for", "b")
-			l.Error(errors.New("broken"), "Failing")
-		}
-	}
-	for verbosity, want := range map[string]map[string]int{"0": {"Waiting": 4, "Failing": 3}, "1": {"Waiting": 12, "Failing": 3}} {
-		out := captureLog(t, verbosity)
-		log(newCalm(klog.Background()))
-		klog.Flush()
-		for msg, times := range want {
-			require.Equal(t, times, strings.Count(out.String(), `] "`+msg), "%s at %s: %s", msg, verbosity, out)
-		}
 	}
 }
