@@ -54,6 +54,7 @@ var controlPlane = map[string][]string{
 		"Nothing brings the data back but a snapshot, and restoring one is not built yet: make another cluster and restore there",
 		"See what is left: kubectl get machines.cluster.x-k8s.io -n {ns}",
 	},
+	rkev1.OwnerUnknownReason:  {nextSeeMachines},
 	rkev1.DeletingReason:      {nextSeeMachines},
 	rkev1.MachinesExistReason: {"Delete the whole cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io {cluster} -n {ns}", nextSeeMachines},
 	rkev1.WaitingForOwnerReason: {

@@ -48,7 +48,7 @@ var drivers = map[string][]string{
 	v3.DynamicallyLinkedReason: {"Give the address of a static build of the driver", "Or run Jobs with an image that has a libc: docs/install.md", nextCorrect},
 	v3.DriverUnresponsiveReason: {"If it did not start, run the binary by hand: it must print its address when started with MACHINE_PLUGIN_TOKEN=42",
 		"If it started and did not tell its flags, ask its author: GetCreateFlags must answer at once, without network and credential", nextProbeLog},
-	v3.FlagsInvalidReason: {"The message above names the flag; ask the driver's author", nextProbeLog},
+	v3.FlagsInvalidReason: {"The message above names the flag; where it is about an annotation of the NodeDriver, such as defaults, correct that, else ask the driver's author", nextProbeLog},
 	v3.SchemaIncompatibleReason: {"Go back to the former spec.url and spec.checksum",
 		"Or make templates without the field the message above names, roll the machines over, and delete the old templates and configs"},
 	v3.NameTakenReason:        {"See which: drover get drivers", "Give this one another spec.displayName, or delete the other"},

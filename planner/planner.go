@@ -154,6 +154,10 @@ func (p *planner) lost() *fault {
 				"in the template of its MachineDeployment if it has one", m.Name, rkev1.EtcdRoleLabel)
 		}
 	}
+	if at := slices.IndexFunc(p.Machines, func(m Machine) bool { return m.Restored && m.Roles.Etcd }); at >= 0 {
+		return because(rkev1.OwnerUnknownReason, "%s, whose server has the cluster's data, came from a backup with owners that are not there: the server is left as it is, and no other is made. "+
+			"Restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md says", p.Machines[at].Name)
+	}
 	const words = "the cluster was made before, and no machine has its etcd data any more: a new machine would be an empty cluster"
 	if p.Bootstrapped && p.OlderState != "" {
 		return because(rkev1.EtcdLostReason, words+". The Secret %s, which says so, is older than this Cluster", p.OlderState)

@@ -104,6 +104,8 @@ type Machine struct {
 	// NodeName is empty where the server's own name is taken.
 	NodeName string
 	Deleting bool
+	// Restored says that it is only being deleted because it came from a backup with owners that are not there: its server is left as it is.
+	Restored bool
 	// Joined says that a Node of the cluster is known to be this machine.
 	Joined bool
 	// KubeletVersion is what its Node says that it runs, such as v1.36.3+k3s1; empty while that is not known.

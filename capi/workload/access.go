@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -205,13 +206,23 @@ func (c *Clusters) reportKubeconfig(ctx context.Context, cluster *clusterv1.Clus
 	return nil
 }
 
-// report tells once that a server's answers are not read. What it answered is not repeated.
+// report tells once that a server's answers are not read, and why. What it answered is not repeated.
 func (c *Clusters) report(cluster *clusterv1.Cluster, known *remoteCluster, err error) {
 	for _, reason := range []error{errAnswer, errHeld} {
-		if errors.Is(err, reason) && !errors.Is(known.reported, reason) {
+		if !errors.Is(err, reason) {
+			continue
+		}
+		why := reason.Error()
+		for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+			if strings.HasPrefix(inner.Error(), reason.Error()+": ") {
+				why = inner.Error() // our own words alone
+			}
+		}
+		known.refused.Store(&why)
+		if !errors.Is(known.reported, reason) {
 			known.reported = reason
 			c.recorder.Eventf(cluster, nil, corev1.EventTypeWarning, AnswerRefusedReason, "Connect",
-				"%s. It is tried again, ever more seldom; look at who controls the cluster.", reason)
+				"%s. It is tried again, ever more seldom; look at who controls the cluster.", why)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -91,6 +92,8 @@ type remoteCluster struct {
 	// failures are connections that failed, in a row; reported is what users were told of them.
 	failures int
 	reported error
+	// refused is why its answers were not read the last time.
+	refused atomic.Pointer[string]
 	// through is the server by which the cluster was reached when the listeners were told last.
 	through string
 	last    time.Time
@@ -336,6 +339,14 @@ func (c *Clusters) Proxied(cluster client.ObjectKey) bool {
 	return known != nil && known.proxied.Load()
 }
 
+// Refused is why the answers of a cluster's API server are not read; empty while they are, or while there are none.
+func (c *Clusters) Refused(cluster client.ObjectKey) string {
+	if known := c.find(cluster); known != nil {
+		return ptr.Deref(known.refused.Load(), "")
+	}
+	return ""
+}
+
 // Reaches reports whether a cluster's API answers the manager. OnNode tells when that changes.
 func (c *Clusters) Reaches(cluster client.ObjectKey) bool {
 	known := c.find(cluster)
@@ -399,7 +410,9 @@ func (r *remoteCluster) by() string {
 func (r *remoteCluster) set(open *connection, isUsed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open, r.isUsed = open, isUsed
+	if r.open, r.isUsed = open, isUsed; isUsed {
+		r.refused.Store(nil)
+	}
 }
 
 func (r *remoteCluster) drop(err error) {

@@ -19,6 +19,9 @@ type scanner struct {
 	arrays           [maxDepth / 64]uint64
 	inText, escaping bool
 	number           number
+	// key is the beginning of the last text, which may be a name; words is the depth of the object below labels or annotations, whose texts are no numbers.
+	key   []byte
+	words int
 }
 
 const (
@@ -54,38 +57,57 @@ func (s *scanner) next(b byte) error {
 			s.escaping = true
 		case b == '"':
 			s.inText = false
-			return s.number.end()
+			return s.endNumber()
+		}
+		if len(s.key) < maxKey {
+			s.key = append(s.key, b)
 		}
 		s.number.next(b)
 		return nil
 	}
 	switch b {
 	case '"':
-		s.inText, s.number = true, number{}
+		s.inText, s.number, s.key = true, number{}, s.key[:0]
 	case ':':
 		s.pairs++
 		if s.pairs > freePairs && s.pairs*minPair > s.bytes {
 			return fmt.Errorf("%w: it has more fields than sense", errAnswer)
 		}
 	case ',':
-		return s.number.end()
+		s.key = s.key[:0]
+		return s.endNumber()
 	case '{', '[':
 		return s.open(b == '[')
 	case '}', ']':
 		s.depth = max(s.depth-1, 0)
+		if s.depth < s.words {
+			s.words = 0
+		}
 		if s.depth == 0 && s.stream {
 			s.bytes, s.members, s.pairs = 0, 0, 0
 			s.documents++
 		}
-		return s.number.end()
+		return s.endNumber()
 	default:
 		s.number.next(b)
 	}
 	return nil
 }
 
+// maxKey is how much is looked at of a name.
+const maxKey = len("annotations") + 1
+
+func (s *scanner) endNumber() error {
+	err := s.number.end()
+	if s.words > 0 {
+		return nil
+	}
+	return err
+}
+
 // number looks at a text or a number for one that a resource.Quantity (k8s.io/apimachinery/pkg/api/resource) takes, and reads for as long as somebody likes:
-// it writes 1e-2000000000 out. What is escaped in a text is no number to it either, nor is one with more behind it, such as a UUID.
+// it writes 1e-2000000000 out. What is escaped in a text is no number to it either, nor is one with more behind it, such as a UUID; labels and annotations are
+// never read as one.
 type number struct {
 	part     numberPart
 	digits   int // of the number, and of its exponent
@@ -106,7 +128,7 @@ const (
 const (
 	// maxDigits bounds a number, fitExponent the digits of its exponent, for one that does not fit into 32 bits becomes negative, and maxExponent those of one
 	// that is negative, or of a number with more than fitDigits, which fit into 64 bits.
-	maxDigits, fitDigits, fitExponent, maxExponent = 1000, 18, 9, 3
+	maxDigits, fitDigits, fitExponent, maxExponent = 100, 18, 9, 2
 )
 
 // sign is what a byte may be in a number.
@@ -188,6 +210,10 @@ func (s *scanner) open(array bool) error {
 	if s.depth == maxDepth {
 		return fmt.Errorf("%w: it is nested too deep", errAnswer)
 	}
+	if key := string(s.key); !array && s.words == 0 && (key == "labels" || key == "annotations") {
+		s.words = s.depth + 1
+	}
+	s.key = s.key[:0]
 	bit := uint64(1) << (s.depth % 64)
 	s.arrays[s.depth/64] &^= bit
 	if array {

@@ -145,8 +145,7 @@ func TestRestore_withItsJob(t *testing.T) {
 	s.reconcile()
 	saved := testkit.ExpectExists(t, w.client, s.stateSecret())
 	require.Equal(t, saved.UID, s.requestOf(state.Create, 1).StateUID)
-	job := s.job(state.Create, 1).DeepCopy()
-	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
+	restored := testkit.ExpectExists(t, w.client, s.job(state.Create, 1)).DeepCopy()
 	w.delete(s.job(state.Create, 1))
 	s.dropJobFinalizers()
 	for _, obj := range []client.Object{s.stateSecret(), s.obj} {
@@ -156,17 +155,27 @@ func TestRestore_withItsJob(t *testing.T) {
 	w.delete(s.capi)
 	saved.ResourceVersion, saved.UID, saved.OwnerReferences, saved.ManagedFields = "", "", nil, nil
 	require.NoError(t, w.client.Create(t.Context(), saved))
-	restored := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, Labels: job.Labels}, Spec: job.Spec}
-	restored.Spec.Selector, restored.Spec.Template.Labels = nil, map[string]string{rkev1.MachineUIDLabel: job.Labels[rkev1.MachineUIDLabel]}
-	require.NoError(t, w.client.Create(t.Context(), restored))
+	job := func(name string) *batchv1.Job {
+		made := restored.DeepCopy()
+		made.ObjectMeta, made.Spec.Selector = metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: restored.Labels}, nil
+		made.Spec.Template.Labels = map[string]string{rkev1.MachineUIDLabel: restored.Labels[rkev1.MachineUIDLabel]}
+		require.NoError(t, w.client.Create(t.Context(), made))
+		return made
+	}
+	job(restored.Name)
+	unneeded := job("early-create-7") // whose name no attempt of the new machine has
 
 	again := w.machine("digitalocean", "early", droplet())
-	again.reconcile()
-	again.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
-	again.dropJobFinalizers()
 	require.Equal(t, rkev1.PhaseCreating, again.reconcile().Phase)
 	require.True(t, metav1.IsControlledBy(testkit.ExpectExists(t, w.client, again.job(state.Create, 1)), again.obj))
 	require.Equal(t, testkit.ExpectExists(t, w.client, again.stateSecret()).UID, again.requestOf(state.Create, 1).StateUID)
+	testkit.ExpectNotFound(t, w.client, unneeded)
+
+	job("stateless-create-1")
+	stateless := w.machine("digitalocean", "stateless", droplet())
+	stateless.reconcile()
+	stateless.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
+	require.Equal(t, rkev1.PhaseCreating, stateless.reconcile().Phase)
 }
 
 // A state whose server is gone is nobody's to take over, and nobody is told to delete the only record of a server.

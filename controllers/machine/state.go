@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -117,6 +118,9 @@ func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 		}
 	}
 	secret := s.state.secret
+	if err := r.dropRestoredJobs(ctx, s, secret.Labels[rkev1.MachineUIDLabel]); err != nil {
+		return err
+	}
 	before := secret.DeepCopy()
 	s.ensureOwner(secret)
 	if secret.DeletionTimestamp.IsZero() { // to one that is being deleted none can be added; it has ours, or it would be gone
@@ -131,6 +135,24 @@ func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 		return fmt.Errorf("taking over the state of an earlier machine of this name: %w", err)
 	}
 	s.state.inherited = false
+	return nil
+}
+
+// dropRestoredJobs takes away the Jobs of an earlier machine of this name that the backup has brought back: their pods do nothing, or wait for ever for a request
+// that is gone.
+func (r *Reconciler) dropRestoredJobs(ctx context.Context, s *scope, uid string) error {
+	jobs := &batchv1.JobList{}
+	if uid == "" || uid == string(s.GetUID()) {
+		return nil
+	}
+	if err := r.Live.List(ctx, jobs, client.InNamespace(s.GetNamespace()), client.MatchingLabels{rkev1.MachineUIDLabel: uid}); err != nil {
+		return fmt.Errorf("looking for Jobs of the earlier machine: %w", err)
+	}
+	for i := range jobs.Items {
+		if err := r.runner.Stop(ctx, &jobs.Items[i], metav1.DeletePropagationBackground); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -158,7 +180,7 @@ func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 		}
 		if err == nil && string(other.UID) == uid {
 			return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the state Secret %s says that this machine's servers have the tag of machine UID %s, which is another machine that exists: "+
-				"no server is touched. Set its annotation %s to this machine's UID, %s", jobrunner.StateSecretName(s.home.Name), uid, rkev1.TaggedUIDAnnotation, s.GetUID()), 0)
+				"no server is touched. Set its annotation %s to this machine's UID, %s", jobrunner.StateSecretName(s.home.Name), uid, rkev1.TaggedUIDAnnotation, s.GetUID()), foreignCheck)
 		}
 	}
 	return nil

@@ -221,7 +221,7 @@ func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope, cluster *c
 // themselves, or are one machine's, such as ConfigInvalid: what is wrong with that keeps no other from joining.
 var deadEnds = []string{
 	rkev1.KubernetesVersionMissingReason, rkev1.KubernetesVersionUnknownReason, rkev1.KubernetesVersionSkewReason, rkev1.ReleasesInvalidReason,
-	rkev1.ClusterSecretMissingReason, rkev1.AuthorityInvalidReason, rkev1.EtcdLostReason, rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason,
+	rkev1.ClusterSecretMissingReason, rkev1.AuthorityInvalidReason, rkev1.EtcdLostReason, rkev1.OwnerUnknownReason, rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason,
 	rkev1.ReferencesExceededReason, rkev1.PlansExceededReason, rkev1.ClusterHasAnotherReason, rkev1.DeletingReason, rkev1.MachinesExistReason,
 }
 

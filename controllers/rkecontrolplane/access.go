@@ -66,6 +66,9 @@ func (r *Reconciler) untilFirstAnswer(s *scope) time.Duration {
 
 // unreached says who does not answer.
 func (r *Reconciler) unreached(cluster client.ObjectKey, server string) string {
+	if why := r.Clusters.Refused(cluster); why != "" {
+		return "what the cluster says at " + server + " is not read: " + why + ". Look at who controls the cluster; it is tried again, within five minutes"
+	}
 	if r.Clusters.Proxied(cluster) {
 		return server + " does not answer by way of the manager's proxy, and no server of the control plane was called: put what is reached without it into NO_PROXY"
 	}

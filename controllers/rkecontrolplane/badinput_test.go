@@ -316,6 +316,23 @@ func TestBadInput_allEtcdLost(t *testing.T) {
 	require.NotNil(t, w.planOf("another"))
 }
 
+// A server with the data that came from a backup with the owners of then is there, though its Machine is being deleted: nobody is told that its data is lost.
+func TestBadInput_etcdRestored(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	machine := w.machineNamed("server")
+	machine.Finalizers = []string{clusterv1.MachineFinalizer}
+	require.NoError(t, w.Update(t.Context(), machine))
+	machine.Status.Conditions = append(machine.Status.Conditions, metav1.Condition{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionFalse,
+		Reason: rkev1.OwnerUnknownReason, Message: "this machine came from a backup", LastTransitionTime: metav1.Now()})
+	require.NoError(t, w.Status().Update(t.Context(), machine))
+	require.NoError(t, w.Delete(t.Context(), machine))
+	w.provisioned("another", 9, "etcd", "control-plane", "worker")
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason), "server, whose server has the cluster's data, came from a backup")
+	require.Nil(t, w.planOf("another"))
+}
+
 // A server that never made anything may be replaced.
 func TestBadInput_firstServerNeverApplied(t *testing.T) {
 	w := newWorld(t)

@@ -33,6 +33,8 @@ type Clusters interface {
 	Through(cluster client.ObjectKey) string
 	// Proxied reports whether the manager has a proxy for the address in the kubeconfig, in whose place no server is called.
 	Proxied(cluster client.ObjectKey) bool
+	// Refused is why what the API server answers is not read; empty where that is not why it is not reached.
+	Refused(cluster client.ObjectKey) string
 	// OnNode has wake called, with an empty machine, when that may have changed. It must not block.
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
 	// KeepNode gives a Node these labels and taints, and takes away what it gave before; it does nothing while the cluster is not reached. It may fail with a conflict.

@@ -380,6 +380,10 @@ func TestAccess_endpointThatDoesNotAnswer(t *testing.T) {
 	w.quiet()
 	message := w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
 	require.Contains(t, message, "neither https://api.example.org:443 nor a server of the control plane answers the manager; there is no tunnel yet")
+	w.reached.unread = "the API server's answer is not read: it has more fields than sense"
+	w.quiet()
+	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "is not read: the API server's answer is not read: it has more fields than sense. Look at who")
+	w.reached.unread = ""
 	w.reached.proxied = true
 	w.quiet()
 	message = w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)

@@ -58,6 +58,8 @@ type workloads struct {
 	// nodes are those that ForgetNodes looks at, and silent the names of those that no kubelet reports.
 	nodes  []corev1.Node
 	silent []string
+	// unread is why answers are refused.
+	unread string
 }
 
 var _ rkecontrolplane.Clusters = &workloads{}
@@ -74,6 +76,8 @@ func (c *workloads) KeepNode(_ context.Context, _ client.ObjectKey, node string,
 	c.labels[node], c.taints[node] = labels, taints
 	return nil
 }
+
+func (c *workloads) Refused(client.ObjectKey) string { return c.unread }
 
 func (c *workloads) ForgetNodes(_ context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error) {
 	var kept, stay []corev1.Node

@@ -230,6 +230,8 @@ func look(machine *clusterv1.Machine) planner.Machine {
 		KubeletVersion: kubeletVersion(machine), ProviderID: machine.Spec.ProviderID,
 		Provisioned: ptr.Deref(machine.Status.Initialization.InfrastructureProvisioned, false)}
 	m.ExternalIPs, m.InternalIPs = rkev1.MachineAddresses(machine)
+	server := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+	m.Restored = server != nil && server.Reason == rkev1.OwnerUnknownReason
 	return m
 }
 

@@ -194,13 +194,13 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 
 // tell says what an administrator should know of a certificate that he gave, and writes down which authority agents trust once they are shown that: not ours.
 func (s *Source) tell(ctx context.Context, wanted, out *given) error {
-	if at := out.data[useNextKey]; len(at) > 0 {
-		s.announce(ctx, "that of Secret "+s.Secret.Name, string(at))
-		return nil
-	}
 	if len(wanted.bundle) == 0 && !wanted.verifiedHere() {
 		s.say(ctx, corev1.EventTypeWarning, rkev1.CertificateUnverifiedReason, fmt.Sprintf("Secret %s has no ca.crt, and no authority that the manager's image knows has signed its certificate (%s has): "+
 			"servers that do not have that among their own authorities cannot reach the endpoint; put it into ca.crt", s.Secret.Name, wanted.Leaf.Issuer))
+	}
+	if at := out.data[useNextKey]; len(at) > 0 {
+		s.announce(ctx, fmt.Sprintf("that of Secret %s, signed by %s,", s.Secret.Name, wanted.Leaf.Issuer), string(at))
+		return nil
 	}
 	trusted := &corev1.ConfigMap{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Secret.Namespace, Name: Name}, trusted)
@@ -226,10 +226,10 @@ func (s *Source) announce(ctx context.Context, what, at string) {
 
 // say says it once, however often the Secret is looked at.
 func (s *Source) say(ctx context.Context, kind, reason, what string) {
-	if s.said == what {
+	if s.said[what] {
 		return
 	}
-	s.said = what
+	s.said[what] = true
 	log.FromContext(ctx).Info(what, "reason", reason)
 	if s.opts.Tell != nil {
 		s.opts.Tell(kind, reason, what)
@@ -273,6 +273,9 @@ func (s *Source) leave(ctx context.Context, own *given) (*given, time.Time, erro
 			s.announce(ctx, "one of the manager's own authority", string(until))
 			return out, at, err
 		}
+	}
+	if len(kept.Data[useNextKey]) > 0 {
+		s.say(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "no other certificate is announced any more: the endpoint shows one of the manager's own authority")
 	}
 	if err := s.Client.Delete(ctx, kept); client.IgnoreNotFound(err) != nil {
 		return nil, time.Time{}, fmt.Errorf("deleting the certificate that was shown before: %w", err)

@@ -53,8 +53,8 @@ type Source struct {
 
 	opts    Options
 	current atomic.Pointer[shown]
-	// said is what was told last.
-	said string
+	// said is what was told.
+	said map[string]bool
 }
 
 // shown is what is shown from one look at the Secret to the next.
@@ -78,7 +78,7 @@ func Load(ctx context.Context, opts Options) (*Source, error) {
 	if len(opts.Names) == 0 || slices.Contains(opts.Names, "") {
 		return nil, errors.New("the endpoint's certificate needs a name")
 	}
-	s := &Source{opts: opts}
+	s := &Source{opts: opts, said: map[string]bool{}}
 	look := s.lookAtOwn
 	if opts.Given != "" {
 		look = s.lookAtGiven

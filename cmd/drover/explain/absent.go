@@ -105,7 +105,7 @@ func explainOwner(r *Report, s *facts.Snapshot, w advice.Words) {
 	default:
 		r.Verdict = []string{"It has all the machines it wants."}
 	}
-	r.tellLeaving(going, s.ControlPlane)
+	r.tellLeaving(going, s.ControlPlane, owner.Deleting)
 }
 
 // tellUnready tells of the machines of a pool that are worst off, at most three: what fails comes before what waits. A pool without any most likely lacks a

@@ -206,7 +206,7 @@ func absentOwners() map[string]decision {
 . It has all the machines it wants, and 1 that are being deleted.
 . Machine web-x: DrainingNode: Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.
 > See what it waits for: kubectl drover why web-x -n shop
-> See what keeps pods on its node, such as a PodDisruptionBudget: kubectl drover kubeconfig store -n shop, then kubectl get poddisruptionbudgets -A
+> See what keeps pods on its node, such as a PodDisruptionBudget: kubectl drover kubeconfig store -n shop --file store.yaml && kubectl --kubeconfig store.yaml get poddisruptionbudgets -A
 > To have Cluster API drain for five minutes and no longer: kubectl patch machinesets.cluster.x-k8s.io web -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
 > To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io web-x -n shop machine.cluster.x-k8s.io/exclude-node-draining=
 `},

@@ -156,7 +156,7 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
 	left := fmt.Sprintf("The Cluster {cluster} is being deleted: its machines go first, and %d of them are left.", len(s.Machines))
 	r.hold(rkev1.DeletingReason, own{says: left}, words)
-	r.tellLeaving(s.Machines, s.ControlPlane)
+	r.tellLeaving(s.Machines, s.ControlPlane, true)
 	next := []string{nextCluster}
 	if len(s.Machines) == 0 {
 		next = append(next, "If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, "+
@@ -193,6 +193,14 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 		r.hold("NotReconciled", own{says: "No manager has looked at the control plane yet.", next: []string{nextManager}}, words)
 		return
 	}
+	if at := slices.IndexFunc(s.Machines, isRestored); at >= 0 {
+		m := &s.Machines[at]
+		r.hold(rkev1.OwnerUnknownReason, own{"Machine {machine} came from a backup with owners that are not there: its server is left as it is, and the cluster gets no other. " +
+			"What else is said here is told of by mistake until that is mended.", advice.Machine{}.On(metav1.Condition{Reason: rkev1.OwnerUnknownReason}, nil)[:1]},
+			advice.Words{"machine": m.Name})
+		r.askAbout(m, "See what it waits for")
+		return
+	}
 	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return s.Name == clusterv1.ClusterTopologyReconciledCondition }) // which was told before
 	if step := firstReached(steps); step != nil {
 		r.blockAt(step)
@@ -215,11 +223,17 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 		}
 	}
 	r.tellNodes(s)
-	r.tellLeaving(leaving(s.Machines), s.ControlPlane)
+	r.tellLeaving(leaving(s.Machines), s.ControlPlane, false)
 	if r.Blocker != nil && len(r.Next) == 0 {
 		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
 			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})
 	}
+}
+
+// isRestored reports whether a Machine's infra machine says that it is only being deleted for its owners, which came from a backup.
+func isRestored(m clusterv1.Machine) bool {
+	c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+	return c != nil && c.Reason == rkev1.OwnerUnknownReason
 }
 
 // tellCauses tells what a step waits for at machines, and what else is wrong, which may be the cause, or another fault.

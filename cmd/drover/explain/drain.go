@@ -21,8 +21,8 @@ func leaving(machines []clusterv1.Machine) []clusterv1.Machine {
 }
 
 // tellLeaving tells of Machines that are being deleted, at most three, in the words in which Cluster API says what each waits for, and what can be done about the
-// first of them whose node is being drained.
-func (r *Report) tellLeaving(machines []clusterv1.Machine, controlPlane *facts.Object) {
+// first of them whose node is being drained; poolsGo says that their pools are being deleted, too.
+func (r *Report) tellLeaving(machines []clusterv1.Machine, controlPlane *facts.Object, poolsGo bool) {
 	for i := range machines[:min(3, len(machines))] {
 		m := &machines[i]
 		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
@@ -31,7 +31,7 @@ func (r *Report) tellLeaving(machines []clusterv1.Machine, controlPlane *facts.O
 		r.askAbout(m, "See what it waits for")
 	}
 	if at := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return draining(&m) }); at >= 0 {
-		r.tellDrain(&machines[at], controlPlane)
+		r.tellDrain(&machines[at], controlPlane, poolsGo)
 	}
 	if at := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return len(hooks(&m)) > 0 }); at >= 0 {
 		r.tellHooks(&machines[at])
@@ -61,8 +61,8 @@ func draining(m *clusterv1.Machine) bool {
 }
 
 // tellDrain tells what can be done about a drain that does not end, and why it does not where the cluster's API does not answer, of which Cluster API says nothing.
-// A Machine of a pool has its times of the pool, which Cluster API writes into it again and again, and replaces no machine for.
-func (r *Report) tellDrain(m *clusterv1.Machine, controlPlane *facts.Object) {
+// A Machine of a pool has its times of the pool, which Cluster API writes into it again and again, and replaces no machine for, unless the pool is being deleted.
+func (r *Report) tellDrain(m *clusterv1.Machine, controlPlane *facts.Object, poolGoes bool) {
 	words := advice.Words{"machine": m.Name, "ns": m.Namespace, "cluster": m.Spec.ClusterName}
 	undrained := "To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} " +
 		clusterv1.ExcludeNodeDrainingAnnotation + "="
@@ -80,12 +80,12 @@ func (r *Report) tellDrain(m *clusterv1.Machine, controlPlane *facts.Object) {
 		pool, resource = m.Labels[clusterv1.MachineSetNameLabel], "machinesets"
 	}
 	limit := `kubectl patch machines.cluster.x-k8s.io {machine} -n {ns} --type=merge -p '{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}'`
-	if pool != "" {
+	if pool != "" && !poolGoes {
 		words["pool"] = pool
 		limit = "kubectl patch " + resource + `.cluster.x-k8s.io {pool} -n {ns} --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'`
 	}
 	r.say(own{next: []string{
-		"See what keeps pods on its node, such as a PodDisruptionBudget: drover kubeconfig {cluster} -n {ns}, then kubectl get poddisruptionbudgets -A",
+		"See what keeps pods on its node, such as a PodDisruptionBudget: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml get poddisruptionbudgets -A",
 		"To have Cluster API drain for five minutes and no longer: " + limit,
 		undrained,
 	}}, words)

@@ -260,7 +260,8 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 	}
 	d.tellHooks(d.CAPIMachine)
 	if draining(d.CAPIMachine) {
-		d.tellDrain(d.CAPIMachine, d.ControlPlane)
+		goes := func(owner facts.Object) bool { return owner.Deleting }
+		d.tellDrain(d.CAPIMachine, d.ControlPlane, slices.ContainsFunc(d.Owners, goes) || d.Cluster != nil && d.Cluster.DeletionTimestamp != nil)
 	}
 }
 
@@ -286,6 +287,10 @@ func (d *decision) decideStep(step *Step) {
 		d.tellDeadline()
 	}
 	if bootstrap := openStep(d.Steps, bootstrapStep); bootstrap != nil && step.Name == rkev1.BootstrapReadyCondition {
+		if d.ControlPlane != nil && newStep("", meta.FindStatusCondition(d.ControlPlane.Conditions, rkev1.ReconciledCondition)).Reason == bootstrap.Reason {
+			d.Next = nil
+			d.say(own{next: []string{"See what its control plane says, and what to do about that: drover why cluster/{cluster} -n {ns}"}}, advice.Words{"ns": d.CAPIMachine.Namespace, "cluster": d.CAPIMachine.Spec.ClusterName})
+		}
 		d.tellBootstrap(d.CAPIMachine, bootstrap, "Its")
 	}
 	switch step.Name {
