@@ -56,7 +56,7 @@ func (calm) Init(logr.RuntimeInfo) {}
 // Error implements logr.LogSink.
 func (c calm) Error(err error, msg string, pairs ...any) {
 	if isNotConnected(err) {
-		c.LogSink.Info(1, msg, append(slices.Clip(pairs), "err", err)...)
+		c.Info(1, msg, append(slices.Clip(pairs), "err", err)...)
 		return
 	}
 	c.LogSink.Error(err, msg, pairs...)

@@ -287,10 +287,7 @@ func (d *decision) decideStep(step *Step) {
 		d.tellDeadline()
 	}
 	if bootstrap := openStep(d.Steps, bootstrapStep); bootstrap != nil && step.Name == rkev1.BootstrapReadyCondition {
-		if d.ControlPlane != nil && newStep("", meta.FindStatusCondition(d.ControlPlane.Conditions, rkev1.ReconciledCondition)).Reason == bootstrap.Reason {
-			d.Next = nil
-			d.say(own{next: []string{"See what its control plane says, and what to do about that: drover why cluster/{cluster} -n {ns}"}}, advice.Words{"ns": d.CAPIMachine.Namespace, "cluster": d.CAPIMachine.Spec.ClusterName})
-		}
+		d.tellHeld(bootstrap)
 		d.tellBootstrap(d.CAPIMachine, bootstrap, "Its")
 	}
 	switch step.Name {
@@ -301,6 +298,15 @@ func (d *decision) decideStep(step *Step) {
 	}
 	if ofJob && !running && advice.TellsOfAttempt(step.Reason) {
 		d.tellAttempt(step.Name == rkev1.DeleteJobCondition)
+	}
+}
+
+// tellHeld leads to the control plane where that is why an RKEBootstrap makes no data: nothing can be done about it here.
+func (d *decision) tellHeld(bootstrap *Step) {
+	if d.ControlPlane != nil && newStep("", meta.FindStatusCondition(d.ControlPlane.Conditions, rkev1.ReconciledCondition)).Reason == bootstrap.Reason {
+		d.Next = nil
+		d.say(own{next: []string{"See what its control plane says, and what to do about that: drover why cluster/{cluster} -n {ns}"}},
+			advice.Words{"ns": d.CAPIMachine.Namespace, "cluster": d.CAPIMachine.Spec.ClusterName})
 	}
 }
 

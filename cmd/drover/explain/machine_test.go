@@ -180,6 +180,16 @@ func endDecisions() map[string]decision {
 > With a Secret of your own: set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)
 > See what is said of it: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
 `},
+		"its control plane holds its RKEBootstrap": {changed(machine(condition(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.WaitingForBootstrapReason, "no data yet", 2)), func(s *facts.Snapshot) {
+			withBootstrap(s.CAPIMachine, rkev1.ClusterSecretMissingReason, "no server is made")
+			s.ControlPlane = &facts.Object{Conditions: []metav1.Condition{condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason, "it is gone", 2)}}
+		}), `
+! BootstrapReady|WaitingForBootstrapData||no data yet
+. no data yet
+. Its RKEBootstrap b1 cannot be reconciled: ClusterSecretMissing: no server is made
+> See what its control plane says, and what to do about that: drover why cluster/store -n shop
+> See what is said of it: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
+`},
 		"its NodeDriver has another name than its driver": {changed(machine(condition(rkev1.DriverReadyCondition, metav1.ConditionFalse, rkev1.DriverNotReadyReason, "not yet", 2)), func(s *facts.Snapshot) {
 			s.Driver.Name, s.Driver.Spec.DisplayName = "our-do", "digitalocean"
 		}), `
