@@ -8,34 +8,8 @@ import (
 	"strings"
 )
 
-// ChangeKind says how a field of an old schema fares in a new one.
-type ChangeKind string
-
-// Changes that objects with the field would suffer from.
-const (
-	// Dropped: the field is gone, and the API server would prune it from every object.
-	Dropped ChangeKind = "dropped"
-	// Retyped: stored values no longer fit the schema, and the object could not be updated.
-	Retyped ChangeKind = "retyped"
-	// Reinterpreted: content became a path, or a path content.
-	Reinterpreted ChangeKind = "reinterpreted"
-)
-
-// Change is one field that a new schema breaks.
-type Change struct {
-	Field string
-	Kind  ChangeKind
-	// From and To are the types, or "content" and "path"; To is empty for Dropped.
-	From, To string
-}
-
-// String tells the change to a user.
-func (c Change) String() string {
-	if c.Kind == Dropped {
-		return fmt.Sprintf("%s (%s) is dropped", c.Field, c.From)
-	}
-	return fmt.Sprintf("%s is %s from %s to %s", c.Field, c.Kind, c.From, c.To)
-}
+// Change is one field that a new schema breaks for the objects that have it, told to a user.
+type Change struct{ Field, What string }
 
 // Incompatible lists the fields of old that next drops, retypes or gives another meaning, by name. New fields, other flags,
 // help texts and defaults are no hindrance.
@@ -50,29 +24,17 @@ func Incompatible(old, next []Field) []Change {
 		is, ok := byName[was.Name]
 		switch {
 		case !ok:
-			changes = append(changes, Change{Field: was.Name, Kind: Dropped, From: string(was.Type)})
+			// The API server would prune it from every object.
+			changes = append(changes, Change{was.Name, fmt.Sprintf("%s (%s) is dropped", was.Name, was.Type)})
 		case is.Type != was.Type:
-			changes = append(changes, Change{Field: was.Name, Kind: Retyped, From: string(was.Type), To: string(is.Type)})
+			// Stored values no longer fit the schema, and the object could not be updated.
+			changes = append(changes, Change{was.Name, fmt.Sprintf("%s is retyped from %s to %s", was.Name, was.Type, is.Type)})
 		case is.File != was.File:
-			changes = append(changes, Change{Field: was.Name, Kind: Reinterpreted, From: meaning[was.File], To: meaning[is.File]})
+			changes = append(changes, Change{was.Name, fmt.Sprintf("%s is reinterpreted from %s to %s", was.Name, meaning[was.File], meaning[is.File])})
 		}
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Field, b.Field) })
 	return changes
-}
-
-// FieldsInUse counts, for each key, the specs that give it a value; null, "", false and empty lists count too, because a
-// user wrote them. A machine's spec and a config's whole object are both fit.
-func FieldsInUse(specs ...map[string]any) map[string]int {
-	used := map[string]int{}
-	for _, spec := range specs {
-		for name := range spec {
-			if !topLevelNames[name] {
-				used[name]++
-			}
-		}
-	}
-	return used
 }
 
 // IsDefault tells whether a config may have the value from the API server, which writes in what nobody gave.

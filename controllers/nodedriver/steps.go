@@ -231,7 +231,7 @@ func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crd
 	var hits []string
 	for _, change := range changes {
 		if objects, used := users[change.Field]; used {
-			hits = append(hits, fmt.Sprintf("%s, which %s", change, objects.use("")))
+			hits = append(hits, fmt.Sprintf("%s, which %s", change.What, objects.use("")))
 		}
 	}
 	if len(hits) == 0 {

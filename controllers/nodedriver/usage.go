@@ -179,7 +179,7 @@ func (r *Reconciler) fieldUsers(ctx context.Context, driverName string, present 
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := r.pages(ctx, list, func() {
 			for i := range list.Items {
-				for field := range crdgen.FieldsInUse(given(&list.Items[i], present)) {
+				for field := range given(&list.Items[i], present) {
 					of := byField[field]
 					of.add(gvk.Kind, &list.Items[i])
 					byField[field] = of
