@@ -137,7 +137,7 @@ func TestCache_holdsNoSchemas(t *testing.T) {
 	require.NoError(t, cached.Get(t.Context(), client.ObjectKey{Name: machine.Name}, got))
 	require.Nil(t, got.Spec.Versions[0].Schema)
 	require.Empty(t, got.ManagedFields)
-	back, err := crdgen.FieldsFromAnnotations(got.Annotations)
+	back, err := crdgen.FieldsFromCRD(got)
 	require.NoError(t, err, "what the controllers read of a CRD is there")
 	require.Equal(t, "region", back[0].Name)
 

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // FieldsAnnotation on a driver's CRD holds its fields as a JSON list of Field, without Usage, which stands in the schema's
@@ -36,26 +35,27 @@ func encodeFields(fields []Field) (string, error) {
 	return string(raw), nil
 }
 
-// FieldsFromAnnotations reads the field table from a CRD's annotations, for those who watch only metadata; Usage is empty.
-// The error is ErrNoFields when there is none.
-func FieldsFromAnnotations(annotations map[string]string) ([]Field, error) {
-	raw, ok := annotations[FieldsAnnotation]
+// FieldsFromCRD reads back the fields that CRDs was given, from any of the three kinds or its metadata; Usage is empty. The error is ErrNoFields when
+// the CRD is not one of ours.
+func FieldsFromCRD(crd metav1.Object) ([]Field, error) {
+	raw, ok := crd.GetAnnotations()[FieldsAnnotation]
 	if !ok {
-		return nil, ErrNoFields
+		return nil, fmt.Errorf("reading the fields of CRD %s: %w", crd.GetName(), ErrNoFields)
 	}
+	table := "annotation " + FieldsAnnotation + " of CRD " + crd.GetName()
 	var fields []Field
 	decoder := json.NewDecoder(strings.NewReader(raw))
 	// A float cannot hold every integer.
 	decoder.UseNumber()
 	if err := decoder.Decode(&fields); err != nil {
-		return nil, fmt.Errorf("reading annotation %s: %w", FieldsAnnotation, err)
+		return nil, fmt.Errorf("reading %s: %w", table, err)
 	}
 	if decoder.More() {
-		return nil, fmt.Errorf("reading annotation %s: more data after the list", FieldsAnnotation)
+		return nil, fmt.Errorf("reading %s: more data after the list", table)
 	}
 	for i := range fields {
 		if fields[i].Name == "" || fields[i].Flag == "" {
-			return nil, fmt.Errorf("reading annotation %s: field %d has no name or no flag", FieldsAnnotation, i)
+			return nil, fmt.Errorf("reading %s: field %d has no name or no flag", table, i)
 		}
 		value, err := normalDefault(fields[i].Type, fields[i].Default)
 		if err == nil {
@@ -63,37 +63,7 @@ func FieldsFromAnnotations(annotations map[string]string) ([]Field, error) {
 			fields[i].Preset, err = fields[i].normalPreset(fields[i].Preset)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading annotation %s: field %s: %w", FieldsAnnotation, fields[i].Name, err)
-		}
-	}
-	return fields, nil
-}
-
-// FieldsFromCRD reads back the fields that CRDs was given, from any of the three kinds. The error is ErrNoFields when the
-// CRD is not one of ours.
-func FieldsFromCRD(crd *apiextensionsv1.CustomResourceDefinition) ([]Field, error) {
-	fields, err := FieldsFromAnnotations(crd.Annotations)
-	if err != nil {
-		return nil, fmt.Errorf("reading the fields of CRD %s: %w", crd.Name, err)
-	}
-	var properties map[string]schemaProps
-	for _, version := range crd.Spec.Versions {
-		if version.Name == Version {
-			validation := ptr.Deref(version.Schema, apiextensionsv1.CustomResourceValidation{})
-			properties = ptr.Deref(validation.OpenAPIV3Schema, schemaProps{}).Properties
-		}
-	}
-	// Where in its schema the kind has the driver's fields.
-	switch kind := crd.Spec.Names.Kind; {
-	case strings.HasSuffix(kind, "MachineTemplate"):
-		properties = properties["spec"].Properties["template"].Properties["spec"].Properties
-	case strings.HasSuffix(kind, "Machine"):
-		properties = properties["spec"].Properties
-	}
-	for i := range fields {
-		usage, _, ok := strings.Cut(properties[fields[i].Name].Description, descriptionBreak)
-		if ok {
-			fields[i].Usage = usage
+			return nil, fmt.Errorf("reading %s: field %s: %w", table, fields[i].Name, err)
 		}
 	}
 	return fields, nil

@@ -3,11 +3,13 @@ package crdgen_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/crdgen"
 )
@@ -19,7 +21,16 @@ func encode(t *testing.T, v any) []byte {
 	return raw
 }
 
-func TestFieldsFromAnnotations(t *testing.T) {
+// withoutUsage is what a CRD carries of fields; their help texts stand in its schema.
+func withoutUsage(fields []crdgen.Field) []crdgen.Field {
+	bare := slices.Clone(fields)
+	for i := range bare {
+		bare[i].Usage = ""
+	}
+	return bare
+}
+
+func TestFieldsFromCRD(t *testing.T) {
 	for name, tt := range map[string]struct{ text, wantErr string }{
 		"no JSON":        {"{", "reading annotation drover.cattle.io/fields"},
 		"no list":        {`{"name":"a"}`, "reading annotation"},
@@ -30,14 +41,14 @@ func TestFieldsFromAnnotations(t *testing.T) {
 		"broken default": {`[{"name":"x","flag":"a-x","type":"int","default":1.5}]`, "field x: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: tt.text})
+			_, err := crdgen.FieldsFromCRD(&metav1.ObjectMeta{Annotations: map[string]string{crdgen.FieldsAnnotation: tt.text}})
 			require.ErrorContains(t, err, tt.wantErr)
 			require.NotErrorIs(t, err, crdgen.ErrNoFields, "a damaged table is not an absent one")
 		})
 	}
-	_, err := crdgen.FieldsFromAnnotations(map[string]string{"other": "[]"})
+	_, err := crdgen.FieldsFromCRD(&metav1.ObjectMeta{Annotations: map[string]string{"other": "[]"}})
 	require.ErrorIs(t, err, crdgen.ErrNoFields)
-	fields, err := crdgen.FieldsFromAnnotations(map[string]string{crdgen.FieldsAnnotation: `[{"name":"p","flag":"a-p","type":"int","default":22}]`})
+	fields, err := crdgen.FieldsFromCRD(&metav1.ObjectMeta{Annotations: map[string]string{crdgen.FieldsAnnotation: `[{"name":"p","flag":"a-p","type":"int","default":22}]`}})
 	require.NoError(t, err)
 	require.Equal(t, []crdgen.Field{{Name: "p", Flag: "a-p", Type: crdgen.Int, Default: int64(22)}}, fields)
 }
@@ -49,7 +60,7 @@ func TestFieldsFromCRDOfSomebodyElse(t *testing.T) {
 	require.ErrorIs(t, err, crdgen.ErrNoFields)
 	require.ErrorContains(t, err, "CRD widgets.example.test")
 
-	// Ours, but somebody took the schema away: the fields are still known, without their help texts.
+	// Ours, but somebody took the schema away: the fields are still known.
 	crd.Annotations = map[string]string{crdgen.FieldsAnnotation: `[{"name":"p","flag":"a-p","type":"int"}]`}
 	fields, err := crdgen.FieldsFromCRD(crd)
 	require.NoError(t, err)

@@ -107,7 +107,7 @@ func TestBuiltinCRDsAreGolden(t *testing.T) {
 			golden.Require(t, filepath.Join("testdata", "crds", name, file+".yaml"), string(got))
 			carried, err := crdgen.FieldsFromCRD(crd)
 			require.NoError(t, err)
-			require.Equal(t, fields, carried, name)
+			require.Equal(t, withoutUsage(fields), carried, name)
 		}
 	}
 }

@@ -105,15 +105,15 @@ func Unmatched(driverName string, fields []Field, rules Rules) []string {
 	return out
 }
 
-func applyAliases(driverName string, fields []Field, aliases []FileAlias) error {
+func applyAliases(driverName string, fields []Field, aliases []Pair) error {
 	for _, alias := range aliases {
-		matches := Find(driverName, fields, alias.DriverField)
+		matches := Find(driverName, fields, alias.Value)
 		if len(matches) != 1 {
-			return fmt.Errorf("%q matches %d flags of the driver, must match one", alias.DriverField, len(matches))
+			return fmt.Errorf("%q matches %d flags of the driver, must match one", alias.Value, len(matches))
 		}
 		field := &fields[matches[0]]
 		if field.Type != String || field.File {
-			return fmt.Errorf("%q is not a plain string flag", alias.DriverField)
+			return fmt.Errorf("%q is not a plain string flag", alias.Value)
 		}
 		if err := checkName(alias.Field); err != nil {
 			return err
@@ -167,7 +167,7 @@ func applyCredentials(driverName string, fields []Field, rules Rules) {
 	}
 }
 
-func applyDefaults(driverName string, fields []Field, defaults []FieldDefault) error {
+func applyDefaults(driverName string, fields []Field, defaults []Pair) error {
 	for _, d := range defaults {
 		for _, i := range Find(driverName, fields, d.Field) {
 			if fields[i].Secret {

@@ -104,7 +104,7 @@ func mustRules(t *testing.T, annotations map[string]string) crdgen.Rules {
 
 func TestWrongRulesAreReported(t *testing.T) {
 	flags := append(stringFlags("acme-token", "acme-key-file"), crdgen.Flag{Name: "acme-port", Type: crdgen.Int})
-	rules := crdgen.Rules{PrivateCredentialFields: []string{"token", "tokn"}, PasswordFields: []string{"pass"}, Defaults: []crdgen.FieldDefault{{"zone", "x"}}}
+	rules := crdgen.Rules{PrivateCredentialFields: []string{"token", "tokn"}, PasswordFields: []string{"pass"}, Defaults: []crdgen.Pair{{"zone", "x"}}}
 	fields, err := crdgen.FieldsOf("acme", flags, rules)
 	require.NoError(t, err)
 	require.Equal(t, []string{

@@ -58,9 +58,6 @@ func FuzzDecodeFlags(f *testing.F) {
 		requirePlain(t, config)
 		back, err := crdgen.FieldsFromCRD(machine)
 		require.NoError(t, err)
-		require.Equal(t, len(fields), len(back))
-		for i := range fields {
-			require.Equal(t, fields[i], back[i])
-		}
+		require.Equal(t, withoutUsage(fields), back)
 	})
 }

@@ -58,8 +58,8 @@ func TestMakingKindsChangesNoInput(t *testing.T) {
 		{Name: "acme-count", Type: crdgen.Int, Default: 3}, {Name: "acme-token", Type: crdgen.String, Usage: " a\nb "},
 	}
 	before := slices.Clone(flags)
-	rules := crdgen.Rules{PrivateCredentialFields: []string{"token"}, Defaults: []crdgen.FieldDefault{{Field: "count", Value: "4"}},
-		FileAliases: []crdgen.FileAlias{{Field: "keyContents", DriverField: "key"}}}
+	rules := crdgen.Rules{PrivateCredentialFields: []string{"token"}, Defaults: []crdgen.Pair{{Field: "count", Value: "4"}},
+		FileAliases: []crdgen.Pair{{Field: "keyContents", Value: "key"}}}
 	want, err := crdgen.FieldsOf("acme", flags, rules)
 	require.NoError(t, err)
 	require.Equal(t, before, flags)

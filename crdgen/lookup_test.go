@@ -44,7 +44,7 @@ func TestRulesFindTheirFlags(t *testing.T) {
 // Help texts are for people: whatever a driver wrote, they are one line, and tell what the field is.
 func TestDescriptionsOfFields(t *testing.T) {
 	rules := crdgen.Rules{PrivateCredentialFields: []string{"token"}, PublicCredentialFields: []string{"user"}, PasswordFields: []string{"pass"},
-		FileAliases: []crdgen.FileAlias{{Field: "keyContents", DriverField: "key"}}}
+		FileAliases: []crdgen.Pair{{Field: "keyContents", Value: "key"}}}
 	flags := []crdgen.Flag{
 		{Name: "acme-token", Type: crdgen.String, Usage: "The\ttoken\r\n"}, {Name: "acme-user", Type: crdgen.String, Default: "root"},
 		{Name: "acme-pass", Type: crdgen.String, Default: "hidden", Usage: "A password"}, {Name: "acme-key", Type: crdgen.String, Default: "/hidden"},

@@ -19,42 +19,27 @@ type Rules struct {
 	// PasswordFields are secret without belonging to the credential.
 	PasswordFields []string
 	// Defaults replace the driver's own.
-	Defaults []FieldDefault
-	// FileAliases are fields whose content the user gives although the driver wants a path.
-	FileAliases []FileAlias
+	Defaults []Pair
+	// FileAliases are fields whose content the user gives although the driver wants a path: Value is the driver's own field, with the path.
+	FileAliases []Pair
 }
 
-// FieldDefault is a default for a field.
-type FieldDefault struct {
-	Field, Value string
-}
-
-// FileAlias says that the user gives Field, holding content, where the driver has DriverField, holding a path.
-type FileAlias struct {
-	Field, DriverField string
-}
+// Pair is an item field:value of an annotation.
+type Pair struct{ Field, Value string }
 
 // RulesFromAnnotations reads the annotations of a NodeDriver.
-func RulesFromAnnotations(annotations map[string]string) (Rules, error) {
-	rules := Rules{
+func RulesFromAnnotations(annotations map[string]string) (rules Rules, err error) {
+	rules = Rules{
 		PublicCredentialFields:   splitList(annotations[v3.PublicCredentialFieldsAnnotation]),
 		PrivateCredentialFields:  splitList(annotations[v3.PrivateCredentialFieldsAnnotation]),
 		OptionalCredentialFields: splitList(annotations[v3.OptionalCredentialFieldsAnnotation]),
 		PasswordFields:           splitList(annotations[v3.PasswordFieldsAnnotation]),
 	}
-	defaults, err := splitPairs(v3.DefaultsAnnotation, annotations)
-	if err != nil {
+	if rules.Defaults, err = splitPairs(v3.DefaultsAnnotation, annotations); err != nil {
 		return Rules{}, err
 	}
-	for _, pair := range defaults {
-		rules.Defaults = append(rules.Defaults, FieldDefault{Field: pair[0], Value: pair[1]})
-	}
-	aliases, err := splitPairs(v3.FileAliasesAnnotation, annotations)
-	if err != nil {
+	if rules.FileAliases, err = splitPairs(v3.FileAliasesAnnotation, annotations); err != nil {
 		return Rules{}, err
-	}
-	for _, pair := range aliases {
-		rules.FileAliases = append(rules.FileAliases, FileAlias{Field: pair[0], DriverField: pair[1]})
 	}
 	return rules, nil
 }
@@ -69,15 +54,15 @@ func splitList(text string) []string {
 	return out
 }
 
-func splitPairs(annotation string, annotations map[string]string) ([][2]string, error) {
-	var out [][2]string
+func splitPairs(annotation string, annotations map[string]string) ([]Pair, error) {
+	var out []Pair
 	for _, item := range splitList(annotations[annotation]) {
 		left, right, ok := strings.Cut(item, ":")
 		left, right = strings.TrimSpace(left), strings.TrimSpace(right)
 		if !ok || left == "" || right == "" {
 			return nil, fmt.Errorf("reading annotation %s: %q is not of the form field:value", annotation, item)
 		}
-		out = append(out, [2]string{left, right})
+		out = append(out, Pair{left, right})
 	}
 	return out, nil
 }

@@ -19,7 +19,7 @@ func TestRulesFromAnnotations(t *testing.T) {
 	})
 	require.Equal(t, crdgen.Rules{
 		PublicCredentialFields: []string{"a", "b"},
-		Defaults:               []crdgen.FieldDefault{{"endpoint", "https://x:443/"}, {"zone", "a1"}},
+		Defaults:               []crdgen.Pair{{"endpoint", "https://x:443/"}, {"zone", "a1"}},
 	}, rules)
 	for _, annotation := range []string{v3.DefaultsAnnotation, v3.FileAliasesAnnotation} {
 		for _, bad := range []string{"x", "x:", ":x", " : ", "a:b,c"} {
@@ -44,7 +44,7 @@ func FuzzRules(f *testing.F) {
 			pairs = append(pairs, d.Field+":"+d.Value)
 		}
 		for _, a := range rules.FileAliases {
-			names = append(names, a.Field+":"+a.DriverField)
+			names = append(names, a.Field+":"+a.Value)
 		}
 		require.Equal(t, rules, mustRules(t, map[string]string{v3.PrivateCredentialFieldsAnnotation: strings.Join(rules.PrivateCredentialFields, ","),
 			v3.DefaultsAnnotation: strings.Join(pairs, ","), v3.FileAliasesAnnotation: strings.Join(names, ",")}))
@@ -71,7 +71,7 @@ func TestDefaultsTakeTheTypeOfTheFlag(t *testing.T) {
 		"no such option": {field: "none", value: "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fields, err := crdgen.FieldsOf("acme", flags, crdgen.Rules{Defaults: []crdgen.FieldDefault{{tt.field, tt.value}}})
+			fields, err := crdgen.FieldsOf("acme", flags, crdgen.Rules{Defaults: []crdgen.Pair{{tt.field, tt.value}}})
 			if tt.wantErr != "" {
 				require.ErrorContains(t, err, tt.wantErr)
 				require.ErrorContains(t, err, "driver acme")

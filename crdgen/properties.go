@@ -130,9 +130,6 @@ func fitUsages(fields []Field) []Field {
 	return fields
 }
 
-// descriptionBreak separates the driver's help text from what this package adds.
-const descriptionBreak = "\n\n"
-
 func (f Field) description() string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -157,10 +154,7 @@ func (f Field) description() string {
 		add("A Config that does not say it has %s, from the NodeDriver.", oneLine(DefaultText(f.Preset)))
 	}
 	add("Driver flag --%s.", f.Flag)
-	if f.Usage == "" {
-		return strings.Join(notes, " ")
-	}
-	return f.Usage + descriptionBreak + strings.Join(notes, " ")
+	return strings.TrimPrefix(f.Usage+"\n\n"+strings.Join(notes, " "), "\n\n")
 }
 
 // DefaultText is a default as a credential's variable has it.
