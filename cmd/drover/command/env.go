@@ -100,31 +100,17 @@ func (e *env) api() (*inventory.API, error) {
 	return &inventory.API{Dynamic: objects, Kube: kube}, nil
 }
 
-// connect is api and namespace for the commands that need both.
+// connect is api and namespace, the one of -n, else of the kubeconfig's context, else default, for the commands that need both.
 func (e *env) connect() (*inventory.API, string, error) {
 	api, err := e.api()
 	if err != nil {
 		return nil, "", err
 	}
-	namespace, err := e.namespace()
-	return api, namespace, err
-}
-
-// namespace is the one of -n, else of the kubeconfig's context, else default.
-func (e *env) namespace() (string, error) {
 	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return "", fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	return namespace, nil
-}
-
-// namespaceUnless is the namespace, unless all are meant.
-func (e *env) namespaceUnless(all bool) (string, error) {
-	if all {
-		return "", nil
-	}
-	return e.namespace()
+	return api, namespace, nil
 }
 
 // find is Resolve, whose advice names us as the user does.

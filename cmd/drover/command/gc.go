@@ -85,11 +85,14 @@ that takes and for which drivers it is possible. Where no machine is left to tel
 }
 
 func (e *env) gc(ctx context.Context, o *gcOptions) error {
-	api, err := e.api()
+	api, namespace, err := e.connect()
 	if err != nil {
 		return err
 	}
-	places, err := e.places(ctx, api, o)
+	if o.allNamespaces {
+		namespace = ""
+	}
+	places, err := e.places(ctx, api, namespace, o)
 	if err != nil {
 		return err
 	}
@@ -120,11 +123,7 @@ func (e *env) gc(ctx context.Context, o *gcOptions) error {
 type place struct{ namespace, driver, credential string }
 
 // places are those that the user names, or that machines use.
-func (e *env) places(ctx context.Context, api *inventory.API, o *gcOptions) ([]place, error) {
-	namespace, err := e.namespaceUnless(o.allNamespaces)
-	if err != nil {
-		return nil, err
-	}
+func (e *env) places(ctx context.Context, api *inventory.API, namespace string, o *gcOptions) ([]place, error) {
 	if o.credential != "" {
 		return []place{{namespace, o.driver, o.credential}}, nil
 	}
@@ -152,7 +151,7 @@ func (e *env) places(ctx context.Context, api *inventory.API, o *gcOptions) ([]p
 // scan has the manager look at one place; what keeps it from that is told with the result.
 func (e *env) scan(ctx context.Context, api *inventory.API, at place, o *gcOptions) listing.Scan {
 	failed := func(err error) listing.Scan {
-		return listing.Scan{Namespace: at.namespace, Driver: at.driver, Credential: at.credential, Servers: []listing.Server{}, Error: inventory.Plain(err)}
+		return listing.Scan{Namespace: at.namespace, Driver: at.driver, Credential: at.credential, Servers: []rkev1.ScannedServerStatus{}, Error: inventory.Plain(err)}
 	}
 	made, err := api.MakeScan(ctx, at.namespace, rkev1.ServerScanSpec{
 		Driver: at.driver, CloudCredentialSecretName: at.credential, Remove: o.remove, GracePeriod: &metav1.Duration{Duration: o.grace}, DeletedClusters: o.deletedClusters})

@@ -64,13 +64,13 @@ NAME is a machine or the CAPI Machine that owns it; without names all are listed
 }
 
 func (e *env) get(ctx context.Context, o *getOptions) error {
-	api, err := e.api()
+	api, namespace, err := e.connect()
 	if err != nil {
 		return err
 	}
-	list := inventory.ListOptions{Selector: o.selector}
-	if list.Namespace, err = e.namespaceUnless(o.allNamespaces); err != nil {
-		return err
+	list := inventory.ListOptions{Namespace: namespace, Selector: o.selector}
+	if o.allNamespaces {
+		list.Namespace = ""
 	}
 	kinds, machines, err := e.list(ctx, api, list)
 	if err != nil {
@@ -139,7 +139,7 @@ func quoted(names []string) string {
 }
 
 // printMachines prints one document, but one per machine in a watch, which has no end at which a list could be closed.
-func (e *env) printMachines(o *getOptions, list listing.MachineList) error {
+func (e *env) printMachines(o *getOptions, list listing.List[listing.Machine]) error {
 	switch {
 	case o.output.format() == "name":
 		var errs []error
@@ -299,7 +299,7 @@ func (e *env) watch(ctx context.Context, w *watching) error {
 		if change.Deleted {
 			listed.Phase, listed.Reason, listed.Message = "Deleted", "", ""
 		}
-		if err := e.printMachines(w.options, listing.MachineList{Items: []listing.Machine{listed}}); err != nil {
+		if err := e.printMachines(w.options, listing.List[listing.Machine]{Items: []listing.Machine{listed}}); err != nil {
 			return err
 		}
 	}

@@ -40,11 +40,11 @@ func TestGet(t *testing.T) {
 	require.Equal(t, "198.18.0.11", c.ok(t, "get", "pool-abc", "-o", "jsonpath={.items[0].address}"))
 	require.NotContains(t, c.ok(t, "get", "-l", "cluster.x-k8s.io/cluster-name=other", "-o", "json"), "web-1")
 
-	var list listing.MachineList
+	var list listing.List[listing.Machine]
 	require.NoError(t, json.Unmarshal([]byte(c.ok(t, "get", "-o", "json")), &list))
 	require.Len(t, list.Items, 2)
 	require.Equal(t, "no bootstrap data yet", list.Items[0].Message)
-	var fromYAML listing.MachineList
+	var fromYAML listing.List[listing.Machine]
 	require.NoError(t, yaml.Unmarshal([]byte(c.ok(t, "get", "-o", "yaml")), &fromYAML))
 	require.Equal(t, list, fromYAML)
 

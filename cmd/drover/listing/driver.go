@@ -13,13 +13,6 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// DriverList is what `drover get drivers -o json` prints.
-type DriverList struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Items      []Driver `json:"items"`
-}
-
 // Driver sums one NodeDriver up.
 type Driver struct {
 	Name        string    `json:"name"`
@@ -37,8 +30,8 @@ type Driver struct {
 }
 
 // NewDriverList sums NodeDrivers up, sorted by name.
-func NewDriverList(drivers []v3.NodeDriver) DriverList {
-	list := DriverList{APIVersion: APIVersion, Kind: DriverListKind, Items: []Driver{}}
+func NewDriverList(drivers []v3.NodeDriver) List[Driver] {
+	list := List[Driver]{APIVersion, "DriverList", []Driver{}}
 	for i := range drivers {
 		d := &drivers[i]
 		item := Driver{

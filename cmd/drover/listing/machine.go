@@ -14,18 +14,14 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// APIVersion and the kinds below head the documents of -o json and -o yaml. Fields are only ever added.
-const (
-	APIVersion      = "cli.drover.cattle.io/v1"
-	MachineListKind = "MachineList"
-	DriverListKind  = "DriverList"
-)
+// APIVersion heads the documents of -o json and -o yaml. Fields are only ever added.
+const APIVersion = "cli.drover.cattle.io/v1"
 
-// MachineList is what `drover get -o json` prints, also for a single name.
-type MachineList struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Items      []Machine `json:"items"`
+// List is what `drover get`, `drover get drivers` and `drover gc` print with -o json, also for a single name.
+type List[T any] struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Items      []T    `json:"items"`
 }
 
 // Machine sums one machine up.
@@ -57,8 +53,8 @@ type Machine struct {
 }
 
 // NewMachineList sums machines up, sorted by namespace, name and kind.
-func NewMachineList(machines []*facts.Machine, drivers []v3.NodeDriver) MachineList {
-	list := MachineList{APIVersion: APIVersion, Kind: MachineListKind, Items: []Machine{}}
+func NewMachineList(machines []*facts.Machine, drivers []v3.NodeDriver) List[Machine] {
+	list := List[Machine]{APIVersion, "MachineList", []Machine{}}
 	for _, m := range machines {
 		list.Items = append(list.Items, NewMachine(m, drivers))
 	}

@@ -57,7 +57,7 @@ func TestScanThatIsNotDone(t *testing.T) {
 				s.Status.Conditions = conditions(c.condition)
 			}
 			got := listing.NewScan(s)
-			require.Equal(t, listing.Scan{Namespace: "shop", Driver: "digitalocean", Credential: "do-token", Error: c.want, Servers: []listing.Server{}}, got,
+			require.Equal(t, listing.Scan{Namespace: "shop", Driver: "digitalocean", Credential: "do-token", Error: c.want, Servers: []rkev1.ScannedServerStatus{}}, got,
 				"what an unfinished scan lists is not to be believed")
 			require.Equal(t, "digitalocean, credential do-token, namespace shop: "+c.want, got.Summary())
 		})
@@ -112,6 +112,6 @@ func TestScanThatFailed(t *testing.T) {
 
 	s.Status = rkev1.ServerScanStatus{Conditions: conditions(rkev1.ScanDoneCondition + "=False/X/the cloud could not be asked: 401")}
 	got = listing.NewScan(s)
-	require.Equal(t, listing.Scan{Namespace: "shop", Driver: "digitalocean", Credential: "do-token", Servers: []listing.Server{}, Error: "the cloud could not be asked: 401"}, got)
+	require.Equal(t, listing.Scan{Namespace: "shop", Driver: "digitalocean", Credential: "do-token", Servers: []rkev1.ScannedServerStatus{}, Error: "the cloud could not be asked: 401"}, got)
 	require.Equal(t, "digitalocean, credential do-token, namespace shop: the cloud could not be asked: 401", got.Summary())
 }

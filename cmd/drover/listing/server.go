@@ -8,21 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
-
-// ScanListKind heads the document of `drover gc -o json`.
-const ScanListKind = "ScanList"
-
-// ScanList is what `drover gc -o json` prints.
-type ScanList struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Items      []Scan `json:"items"`
-}
 
 // Scan is what was found with one credential.
 type Scan struct {
@@ -32,29 +23,17 @@ type Scan struct {
 	// Error says why the cloud could not be asked, and the rest is then empty; or why not all orphans were removed.
 	Error string `json:"error,omitempty"`
 	// Known is the number of servers that have a machine, Orphans that of those that were found to have none and are left.
-	Known   int32    `json:"known"`
-	Orphans int32    `json:"orphans"`
-	Servers []Server `json:"servers"`
+	Known   int32 `json:"known"`
+	Orphans int32 `json:"orphans"`
+	// Servers that have no machine, or of which that is not certain.
+	Servers []rkev1.ScannedServerStatus `json:"servers"`
 	// MachinesNotListed are machines whose server the cloud does not list.
 	MachinesNotListed []string `json:"machinesNotListed,omitempty"`
 }
 
-// Server is a server that has no machine, or of which that is not certain.
-type Server struct {
-	ID         string     `json:"id"`
-	Name       string     `json:"name,omitempty"`
-	MachineUID string     `json:"machineUID"`
-	Machine    string     `json:"machine,omitempty"`
-	Cluster    string     `json:"cluster,omitempty"`
-	Created    *time.Time `json:"created,omitempty"`
-	// Verdict is Orphan, Young, Uncertain or Removed, and Message says why.
-	Verdict string `json:"verdict"`
-	Message string `json:"message"`
-}
-
 // NewScanList heads scans, sorted by namespace, driver and credential.
-func NewScanList(scans []Scan) ScanList {
-	list := ScanList{APIVersion: APIVersion, Kind: ScanListKind, Items: append([]Scan{}, scans...)}
+func NewScanList(scans []Scan) List[Scan] {
+	list := List[Scan]{APIVersion, "ScanList", append([]Scan{}, scans...)}
 	slices.SortFunc(list.Items, func(a, b Scan) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Credential, b.Credential))
 	})
@@ -63,7 +42,7 @@ func NewScanList(scans []Scan) ScanList {
 
 // NewScan sums a ServerScan up that is done.
 func NewScan(scan *rkev1.ServerScan) Scan {
-	s := Scan{Namespace: scan.Namespace, Driver: scan.Spec.Driver, Credential: scan.Spec.CloudCredentialSecretName, Servers: []Server{}}
+	s := Scan{Namespace: scan.Namespace, Driver: scan.Spec.Driver, Credential: scan.Spec.CloudCredentialSecretName, Servers: []rkev1.ScannedServerStatus{}}
 	switch done := meta.FindStatusCondition(scan.Status.Conditions, rkev1.ScanDoneCondition); {
 	case done == nil:
 		s.Error = "it is not done"
@@ -75,14 +54,7 @@ func NewScan(scan *rkev1.ServerScan) Scan {
 		s.Error = done.Message
 	}
 	s.Known, s.Orphans, s.MachinesNotListed = scan.Status.Known, scan.Status.Orphans, scan.Status.MachinesNotListed
-	for _, found := range scan.Status.Servers {
-		server := Server{ID: found.ID, Name: found.Name, MachineUID: found.MachineUID, Machine: found.Machine, Cluster: found.Cluster, Verdict: found.Verdict, Message: found.Message}
-		if found.Created != nil {
-			when := found.Created.UTC()
-			server.Created = &when
-		}
-		s.Servers = append(s.Servers, server)
-	}
+	s.Servers = append(s.Servers, scan.Status.Servers...)
 	return s
 }
 
@@ -91,10 +63,7 @@ func ServerTable(scans []Scan, withNamespace bool, now time.Time) *metav1.Table 
 	table := newTable(withNamespace, "ID", "NAME", "DRIVER", "CLUSTER", "MACHINE", "AGE", "VERDICT", "WHY", "MACHINE-UID*", "CREDENTIAL*")
 	for _, scan := range scans {
 		for _, s := range scan.Servers {
-			created := time.Time{}
-			if s.Created != nil {
-				created = *s.Created
-			}
+			created := ptr.Deref(s.Created, metav1.Time{}).Time
 			addRow(table, []any{s.ID, cmp.Or(s.Name, none), scan.Driver, cmp.Or(s.Cluster, none), cmp.Or(s.Machine, none), cmp.Or(facts.Age(now, created), unknown), s.Verdict, s.Message,
 				s.MachineUID, scan.Credential}, scan.Namespace, withNamespace)
 		}
