@@ -50,16 +50,7 @@ type Flag struct {
 	Default any `json:"default,omitempty"`
 }
 
-// EncodeFlags writes flags in the form DecodeFlags reads.
-func EncodeFlags(flags []Flag) ([]byte, error) {
-	out, err := json.Marshal(flags)
-	if err != nil {
-		return nil, fmt.Errorf("encoding flags: %w", err)
-	}
-	return out, nil
-}
-
-// DecodeFlags reads a JSON list of flags from a source that is not trusted: sizes, characters and types are checked, and
+// DecodeFlags reads a JSON list of flags, as they are encoded, from a source that is not trusted: sizes, characters and types are checked, and
 // defaults come back as string, int64, bool or []string.
 func DecodeFlags(data []byte) ([]Flag, error) {
 	if len(data) > MaxFlagsBytes {

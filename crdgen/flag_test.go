@@ -1,6 +1,7 @@
 package crdgen_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,7 @@ func TestDecodeFlagsBringsDefaultsIntoTheirTypes(t *testing.T) {
 		{Name: "a-none", Type: crdgen.String},
 	}, flags)
 
-	again, err := crdgen.EncodeFlags(flags)
+	again, err := json.Marshal(flags)
 	require.NoError(t, err)
 	decoded, err := crdgen.DecodeFlags(again)
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package crdgen
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -69,15 +70,9 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 	}
 	schema.Fields = fitUsages(schema.Fields)
 	withDefaults, err := fieldProperties(schema.Fields, true)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)
-	}
-	plain, err := fieldProperties(schema.Fields, false)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)
-	}
-	table, err := encodeFields(schema.Fields)
-	if err != nil {
+	plain, plainErr := fieldProperties(schema.Fields, false)
+	table, tableErr := encodeFields(schema.Fields)
+	if err := cmp.Or(err, plainErr, tableErr); err != nil {
 		return nil, nil, nil, fmt.Errorf("making the kinds of driver %s: %w", schema.Driver, err)
 	}
 	plain[CommonField] = commonProperty(schema.Driver)

@@ -91,17 +91,9 @@ func ChecksumKind(checksum string) (string, error) {
 	if _, err := hex.DecodeString(checksum); err != nil {
 		return "", errors.New("is not hexadecimal")
 	}
-	switch len(checksum) {
-	case 0:
-		return "", nil
-	case 32:
-		return "md5", nil
-	case 40:
-		return "sha1", nil
-	case 64:
-		return "sha256", nil
-	case 128:
-		return "sha512", nil
+	kind, known := map[int]string{0: "", 32: "md5", 40: "sha1", 64: "sha256", 128: "sha512"}[len(checksum)]
+	if !known {
+		return "", fmt.Errorf("has %d digits; md5 has 32, sha1 40, sha256 64, sha512 128", len(checksum))
 	}
-	return "", fmt.Errorf("has %d digits; md5 has 32, sha1 40, sha256 64, sha512 128", len(checksum))
+	return kind, nil
 }

@@ -145,7 +145,7 @@ func (s *session) readFlags(ctx context.Context) error {
 	if err != nil {
 		return fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
-	encoded, err := crdgen.EncodeFlags(converted)
+	encoded, err := json.Marshal(converted)
 	if err != nil {
 		return fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
@@ -217,7 +217,7 @@ func (s *session) readReport() (*state.ProbeReport, error) {
 	if err != nil {
 		return nil, fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
-	encoded, err := crdgen.EncodeFlags(flags)
+	encoded, err := json.Marshal(flags)
 	if err != nil {
 		return nil, fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}

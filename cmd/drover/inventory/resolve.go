@@ -31,17 +31,6 @@ type Target struct {
 	MissingKind string
 }
 
-// AmbiguousError tells that a name means several machines.
-type AmbiguousError struct {
-	Name       string
-	Candidates []string
-}
-
-// Error implements error.
-func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("%q may be any of %s; say which by writing it in full", e.Name, strings.Join(e.Candidates, ", "))
-}
-
 // NotFoundError tells that a name means nothing.
 type NotFoundError struct {
 	Name, Namespace string
@@ -223,12 +212,12 @@ func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *c
 		}
 	}
 	if len(machines) > 1 {
-		e := &AmbiguousError{Name: r.ref}
+		var candidates []string
 		for _, m := range machines {
-			e.Candidates = append(e.Candidates, m.Ref())
+			candidates = append(candidates, m.Ref())
 		}
-		slices.Sort(e.Candidates)
-		return Target{}, e
+		slices.Sort(candidates)
+		return Target{}, fmt.Errorf("%q may be any of %s; say which by writing it in full", r.ref, strings.Join(candidates, ", "))
 	}
 	if len(machines) == 0 {
 		return Target{CAPIMachine: capi, MissingKind: missing}, nil
