@@ -58,7 +58,7 @@ func (c *contact) mark(err error) error {
 // isBroken reports that the other side refused or ended a connection.
 func isBroken(err error) bool {
 	for _, broken := range []error{
-		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE,
+		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE,
 		// The same as Windows numbers them: WSAECONNABORTED, WSAECONNRESET, WSAECONNREFUSED.
 		syscall.Errno(10053), syscall.Errno(10054), syscall.Errno(10061),
 	} {

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/drover-project/drover/sshkeys"
@@ -53,55 +52,44 @@ func (j Jump) DialContext(_ context.Context, _, address string) (net.Conn, error
 		args = append(args, "-J", before)
 	}
 	// The context bounds the login; the process lives as long as the connection does.
+	here, there := net.Pipe()
 	command := exec.Command("ssh", append(args, "--", "ssh://"+last)...)
-	command.Stderr = j.ErrOut
+	command.Stdout, command.Stderr = there, j.ErrOut
+	command.WaitDelay = time.Second // what it has started may hold its output
 	stdin, err := command.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("connecting through %s: %w", j.Hosts, err)
+	if err == nil {
+		err = command.Start()
 	}
-	stdout, err := command.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("connecting through %s: %w", j.Hosts, err)
-	}
-	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("connecting through %s: starting OpenSSH's ssh: %w", j.Hosts, err)
 	}
-	return &jumpConn{Reader: stdout, WriteCloser: stdin, command: command}, nil
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(stdin, there)
+		_ = stdin.Close()
+	}()
+	go func() {
+		_ = command.Wait() // why it ended, it has said itself
+		_ = there.Close()
+		close(ended)
+	}()
+	return &jumpConn{Conn: here, process: command.Process, ended: ended}, nil
 }
 
-// jumpConn is a connection over the pipes of a process.
+// jumpConn is a connection over the input and output of a process.
 type jumpConn struct {
-	io.Reader
-	io.WriteCloser
+	net.Conn
 
-	command *exec.Cmd
-	once    sync.Once
-	err     error
+	process *os.Process
+	ended   <-chan struct{}
 }
 
-// Close ends the process. The SSH library closes from several goroutines, and a process is waited for once.
+// Close ends the process, and waits until it has; the SSH library closes from several goroutines.
 func (c *jumpConn) Close() error {
-	c.once.Do(func() {
-		c.err = c.WriteCloser.Close()
-		if killed := c.command.Process.Kill(); killed != nil && !errors.Is(killed, os.ErrProcessDone) {
-			c.err = errors.Join(c.err, killed)
-		}
-		_ = c.command.Wait() // it was killed
-	})
-	return c.err
+	err := c.Conn.Close()
+	if killed := c.process.Kill(); killed != nil && !errors.Is(killed, os.ErrProcessDone) {
+		err = errors.Join(err, killed)
+	}
+	<-c.ended
+	return err
 }
-
-// LocalAddr implements net.Conn: a pipe has no address.
-func (*jumpConn) LocalAddr() net.Addr { return &net.UnixAddr{} }
-
-// RemoteAddr implements net.Conn.
-func (*jumpConn) RemoteAddr() net.Addr { return &net.UnixAddr{} }
-
-// SetDeadline implements net.Conn; the SSH library does without.
-func (*jumpConn) SetDeadline(time.Time) error { return os.ErrNoDeadline }
-
-// SetReadDeadline implements net.Conn.
-func (*jumpConn) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
-
-// SetWriteDeadline implements net.Conn.
-func (*jumpConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }

@@ -33,8 +33,8 @@ type Login struct {
 	Note func(string)
 	// Dialer makes connections; the network, or OpenSSH's ssh over the jump hosts, when nil.
 	Dialer sshkeys.Dialer
-	// Watch gets what makes the connection and gives what to use instead; may be nil.
-	Watch func(sshkeys.Dialer) sshkeys.Dialer
+	// Progress counts what goes over the connection; may be nil.
+	Progress *Progress
 	// ErrOut is told what an ssh over jump hosts says.
 	ErrOut io.Writer
 	// Patience is how long a server is waited for that does not serve SSH yet; 20 seconds when 0.
@@ -93,8 +93,8 @@ func Dial(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	if options.Dialer == nil && access.Jump != "" {
 		options.Dialer = Jump{Hosts: access.Jump, ErrOut: login.ErrOut}
 	}
-	if login.Watch != nil {
-		options.Dialer = login.Watch(options.Dialer)
+	if login.Progress != nil {
+		options.Dialer = countedDialer{Dialer: cmp.Or[sshkeys.Dialer](options.Dialer, &net.Dialer{}), bytes: &login.Progress.bytes}
 	}
 	if login.Jump == "" && access.Jump != "" {
 		login.note("%s is reached over %s, as its spec.common.sshContact.jumpHost says (-J)", m.Name, access.Jump)

@@ -18,14 +18,7 @@ const progressInterval = 200 * time.Millisecond
 // Progress counts what goes over connections and shows it on a terminal.
 type Progress struct{ bytes atomic.Int64 }
 
-// Over counts what goes over the connections that dialer makes; the network when nil.
-func (p *Progress) Over(dialer sshkeys.Dialer) sshkeys.Dialer {
-	if dialer == nil {
-		dialer = &net.Dialer{}
-	}
-	return countedDialer{Dialer: dialer, bytes: &p.bytes}
-}
-
+// countedDialer counts what goes over the connections that it makes.
 type countedDialer struct {
 	sshkeys.Dialer
 

@@ -57,6 +57,6 @@ func TestProgressTellsWhyThereIsNoConnection(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
-	_, err = (&Progress{}).Over(nil).DialContext(t.Context(), "tcp", listener.Addr().String())
+	_, err = countedDialer{Dialer: &net.Dialer{}, bytes: &(&Progress{}).bytes}.DialContext(t.Context(), "tcp", listener.Addr().String())
 	require.ErrorContains(t, err, "connection refused")
 }

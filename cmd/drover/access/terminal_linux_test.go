@@ -113,7 +113,10 @@ func TestProgressCounts(t *testing.T) {
 	progress := &access.Progress{}
 	var shown bytes.Buffer
 	stop := progress.Show(&shown)
-	client, _ := dial(t, sshkeys.Options{Dialer: progress.Over(nil)})
+	w := newWorld(t, nil)
+	w.login.Progress = progress
+	client, err := access.Dial(t.Context(), w.api, machine("uid-1"), w.login)
+	require.NoError(t, err)
 	require.NoError(t, client.WriteFile(t.Context(), t.TempDir()+"/f", make([]byte, 1<<20), 0o600))
 	stop()
 	require.Regexp(t, `1\.\d MiB .*MiB/s`, shown.String())

@@ -145,10 +145,8 @@ What is neither a file nor a directory, or cannot be read, is left out and named
 			}
 			plan.Note = func(err error) { e.note("%w", err) }
 			if access.IsTerminal(e.Streams.ErrOut) {
-				progress := &access.Progress{}
-				login.Watch = progress.Over
-				stop := progress.Show(e.Streams.ErrOut)
-				defer stop()
+				login.Progress = &access.Progress{}
+				defer login.Progress.Show(e.Streams.ErrOut)()
 			}
 			return plan.Run(cmd.Context(), func(ctx context.Context, machine string) (*sshkeys.Client, error) {
 				return e.dial(ctx, machine, login)
