@@ -70,7 +70,7 @@ func metaOf(name string, owner *metav1.OwnerReference) metav1.ObjectMeta {
 // own are the webhooks of this package.
 func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 	machines := t.validating("machines.drover.cattle.io", MachineKindsPath, admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		Operations: writes,
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{crdgen.MachineGroup, crdgen.ConfigGroup}, APIVersions: []string{"*"},
 			Resources: []string{"*"}},
 	})

@@ -10,9 +10,6 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// PlanPolicyName is the name of the policy that keeps an agent to its own keys of the plan Secret, and of its binding.
-const PlanPolicyName = "drover-agents-write-their-keys"
-
 // agentsWriteTheirKeys holds an agent to the table of api/plan, for RBAC knows no parts of a Secret: an agent tells what became of a plan, and changes neither
 // the plan nor whose the Secret is. That a plan's revision does not go back is not said here: a policy cannot read numbers in a Secret.
 func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpec {

@@ -10,6 +10,16 @@ import (
 	"github.com/drover-project/drover/crdgen"
 )
 
+// Names of the policies, and of their bindings.
+const (
+	PolicyName          = "drover-templates-are-immutable"
+	StatePolicyName     = "drover-state-keeps-its-claim"           // a machine's pod writes its own part of the state Secret
+	PlanPolicyName      = "drover-agents-write-their-keys"         // an agent writes its own keys of the plan Secret
+	OptionsPolicyName   = "drover-machines-keep-their-options"     // a server that runs has the options that it was made with
+	VersionPolicyName   = "drover-versions-are-the-control-planes" // Cluster API rolls no machines that an RKEControlPlane changes in place
+	ReferencePolicyName = "drover-references-lead-to-providers"    // Clusters and Machines name nothing that can be no part of them
+)
+
 // Policies are what the API server checks by itself, whether we run or not, each with its binding.
 func Policies(owner *metav1.OwnerReference) []client.Object {
 	return slices.Concat(policy(owner, PolicyName, templatesAreImmutable()), policy(owner, StatePolicyName, stateKeepsItsClaim()),
@@ -29,8 +39,11 @@ func policy(owner *metav1.OwnerReference, name string, spec admissionregistratio
 	}
 }
 
-// updates is for policies that compare what is there with what is to be.
-var updates = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
+var (
+	writes = []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+	// updates is for policies that compare what is there with what is to be.
+	updates = writes[1:]
+)
 
 func requestsFor(operations []admissionregistrationv1.OperationType, rules ...admissionregistrationv1.Rule) *admissionregistrationv1.MatchResources {
 	match := &admissionregistrationv1.MatchResources{
@@ -43,9 +56,6 @@ func requestsFor(operations []admissionregistrationv1.OperationType, rules ...ad
 	}
 	return match
 }
-
-// PolicyName is the name of the policy that keeps templates as they are, and of its binding.
-const PolicyName = "drover-templates-are-immutable"
 
 const immutableMessage = "the spec of a template cannot be changed, for machines made before and after would differ without a trace: " +
 	"create a new template under another name and point infrastructureRef.name, or bootstrap.configRef.name, in spec.template.spec of the MachineDeployment at it, which then replaces its machines"
@@ -64,9 +74,6 @@ func templatesAreImmutable() admissionregistrationv1.ValidatingAdmissionPolicySp
 		Validations: []admissionregistrationv1.Validation{{Expression: "object.spec == oldObject.spec", Message: immutableMessage}},
 	}
 }
-
-// OptionsPolicyName is the name of the policy that keeps the options of a running server, and of its binding.
-const OptionsPolicyName = "drover-machines-keep-their-options"
 
 const optionsMessage = "the driver's options of a machine whose server runs cannot be changed, for nothing would be done to the server: " +
 	"create a new machine template and point spec.template.spec.infrastructureRef.name of the MachineDeployment at it, which then replaces its machines; " +

@@ -4,9 +4,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// ReferencePolicyName is the name of the policy that keeps Clusters and Machines from naming what can be no part of them, and of its binding.
-const ReferencePolicyName = "drover-references-lead-to-providers"
-
 // referencesLeadToProviders refuses references to kinds of groups that are no provider's: Cluster API finds no version of them that keeps its contract
 // (internal/contract, GetLatestContractAndAPIVersionFromContract), and deletes what names one never. They are those of Kubernetes, Cluster API's own, and
 // NodeDrivers'. What is there already can be edited, and let go. A reference has a group since v1beta2, before that an apiVersion.
@@ -18,7 +15,7 @@ func referencesLeadToProviders() admissionregistrationv1.ValidatingAdmissionPoli
 		return admissionregistrationv1.Variable{Name: name, Expression: "[" + in("object.spec") + ", " + in("object.spec.?template.spec") + "]"}
 	}
 	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: requestsFor([]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		MatchConstraints: requestsFor(writes,
 			admissionregistrationv1.Rule{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"clusters", "machines", "machinesets", "machinedeployments"}}),
 		MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "changes", Expression: "oldObject == null || object.spec != oldObject.spec"}},
 		Variables: []admissionregistrationv1.Variable{

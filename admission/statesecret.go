@@ -9,9 +9,6 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// StatePolicyName is the name of the policy that keeps a machine's pod to its own part of the state Secret, and of its binding.
-const StatePolicyName = "drover-state-keeps-its-claim"
-
 // stateKeepsItsClaim refuses a pod what the manager wrote into its state Secret. RBAC knows no parts of a Secret, and the pod
 // runs a driver that nobody has looked at: which attempt was claimed, with which driver, and whose the Secret is
 // must not be for the driver to say; nor a credential, which the manager still takes from states of earlier managers. A Secret that no account is noted on, such as a probe's result, which a driver cannot

@@ -4,10 +4,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// VersionPolicyName is the name of the policy that keeps Cluster API from rolling machines that an RKEControlPlane changes in place, and of its
-// binding.
-const VersionPolicyName = "drover-versions-are-the-control-planes"
-
 const (
 	versionMessage = "a machine whose bootstrap is an RKEBootstrap has no version of its own, for Cluster API would replace the servers to change it: " +
 		"leave spec.template.spec.version out, and say the version in spec.kubernetesVersion of the RKEControlPlane, which changes the servers in place"
@@ -19,7 +15,7 @@ const (
 // it. Pools come as MachineDeployments and MachineSets; a ClusterClass names its control plane in templateRef, before v1beta2 in ref.
 func versionsAreTheControlPlanes() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: requestsFor([]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		MatchConstraints: requestsFor(writes,
 			admissionregistrationv1.Rule{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machinedeployments", "machinesets", "clusterclasses"}}),
 		Variables: []admissionregistrationv1.Variable{
 			{Name: "bootstrap", Expression: "object.spec.?template.spec.bootstrap.configRef.kind.orValue('')"},
