@@ -54,17 +54,6 @@ func Owner(ctx context.Context, reader client.Reader, namespace string) (*metav1
 
 // Objects installs everything but CRDs, webhook configurations and NodeDrivers.
 func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference) error {
-	aggregated := crdgen.AggregatedClusterRole()
-	aggregated.Rules = append(aggregated.Rules,
-		rbacv1.PolicyRule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters", "rkeclustertemplates", "rkecontrolplanes", "rkebootstraps", "rkebootstraptemplates"},
-			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
-		rbacv1.PolicyRule{APIGroups: []string{"rke.cattle.io"}, Resources: []string{"rkeclusters/status", "rkeclusters/finalizers", "rkeclustertemplates/finalizers",
-			"rkecontrolplanes/status", "rkecontrolplanes/finalizers",
-			"rkebootstraps/status", "rkebootstraps/finalizers", "rkebootstraptemplates/finalizers"},
-			Verbs: []string{"get", "update", "patch"}})
-	if owner != nil {
-		aggregated.OwnerReferences = []metav1.OwnerReference{*owner}
-	}
 	applier := apply.Applier{Client: c, Reader: c, Owner: FieldOwner}
 	drivers := metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: DriversReaderName}
 	objects := []client.Object{
@@ -81,10 +70,44 @@ func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference)
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: DriversReaderName},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts"}},
 		},
-		aggregated,
+		aggregatedRole(owner),
 	}
 	_, err := applier.All(ctx, append(objects, admission.Policies(owner)...)...)
 	return err
+}
+
+// aggregations are the labels by which managers gather what they may do: Cluster API's core, and the control plane providers that clone our
+// templates and aggregate under a name of their own. Sources: config/rbac/aggregated_role.yaml of core and controlplane/kubeadm in
+// sigs.k8s.io/cluster-api, and controlplane/config/rbac/aggregated_role.yaml in rancher/cluster-api-provider-rke2. Those for k3s, Talos and Canonical
+// Kubernetes aggregate nothing, see docs/with-kubeadm.md.
+var aggregations = []string{
+	"cluster.x-k8s.io/aggregate-to-manager",
+	"kubeadm.controlplane.cluster.x-k8s.io/aggregate-to-manager",
+	"rke2.controlplane.cluster.x-k8s.io/aggregate-to-manager",
+}
+
+// aggregatedRole gives Cluster API's managers our kinds, and every kind of the two groups of drivers' kinds, present and future ones, so that a new
+// driver needs no new role.
+func aggregatedRole(owner *metav1.OwnerReference) *rbacv1.ClusterRole {
+	whole, part := []string{"get", "list", "watch", "create", "update", "patch", "delete"}, []string{"get", "update", "patch"}
+	drivers, ours := []string{crdgen.MachineGroup, crdgen.ConfigGroup}, []string{"rke.cattle.io"}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "drover-aggregated-manager", Labels: map[string]string{"cluster.x-k8s.io/provider": "infrastructure-drover"}},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: drivers, Resources: []string{"*"}, Verbs: whole},
+			{APIGroups: drivers, Resources: []string{"*/status", "*/finalizers"}, Verbs: part},
+			{APIGroups: ours, Resources: []string{"rkeclusters", "rkeclustertemplates", "rkecontrolplanes", "rkebootstraps", "rkebootstraptemplates"}, Verbs: whole},
+			{APIGroups: ours, Resources: []string{"rkeclusters/status", "rkeclusters/finalizers", "rkeclustertemplates/finalizers", "rkecontrolplanes/status",
+				"rkecontrolplanes/finalizers", "rkebootstraps/status", "rkebootstraps/finalizers", "rkebootstraptemplates/finalizers"}, Verbs: part},
+		},
+	}
+	for _, label := range aggregations {
+		role.Labels[label] = "true"
+	}
+	if owner != nil {
+		role.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return role
 }
 
 // Webhooks installs the webhook configurations.

@@ -161,6 +161,9 @@ func TestObjects_whoMayReadDrivers(t *testing.T) {
 	role := testkit.ExpectExists(t, c, &rbacv1.Role{ObjectMeta: binding.ObjectMeta})
 	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}}, role.Rules)
 	aggregated := testkit.ExpectExists(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "drover-aggregated-manager"}})
+	for _, manager := range []string{"", "kubeadm.controlplane.", "rke2.controlplane."} {
+		require.Equal(t, "true", aggregated.Labels[manager+"cluster.x-k8s.io/aggregate-to-manager"])
+	}
 	for _, rule := range aggregated.Rules {
 		require.NotContains(t, rule.Verbs, "*")
 		for _, group := range rule.APIGroups {
