@@ -259,9 +259,6 @@ type watching struct {
 	drivers []v3.NodeDriver
 	// printed are the machines the list at the start has shown.
 	printed []*facts.Machine
-	// said and denied are what was told of kinds that could not be watched.
-	said   string
-	denied map[string]bool
 }
 
 // watch prints machines as they change, until the context ends.
@@ -269,7 +266,8 @@ func (e *env) watch(ctx context.Context, w *watching) error {
 	if len(w.kinds) == 0 {
 		return fmt.Errorf("nothing to watch: no driver is active in this cluster (see '%s get drivers')", e.Name)
 	}
-	w.denied = map[string]bool{}
+	// What was told of kinds that cannot be watched for now, and what was refused: when every kind is, that ends it.
+	said, denied := "", map[string]bool{}
 	versions := map[types.UID]string{}
 	for _, m := range w.printed {
 		versions[m.UID] = m.ResourceVersion
@@ -282,8 +280,16 @@ func (e *env) watch(ctx context.Context, w *watching) error {
 	}
 	for change := range changes {
 		if change.Err != nil {
-			if err := e.watchFailed(w, change.Err); err != nil {
-				return err
+			text := inventory.Plain(change.Err)
+			if apierrors.IsForbidden(change.Err) {
+				denied[text] = true
+			}
+			if len(denied) == len(w.kinds) {
+				return change.Err
+			}
+			if said != text {
+				said = text
+				e.note("%s", text)
 			}
 			continue
 		}
@@ -303,21 +309,5 @@ func (e *env) watch(ctx context.Context, w *watching) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// watchFailed tells, once, that a kind cannot be watched for now. It is an error when no kind may be.
-func (e *env) watchFailed(w *watching, err error) error {
-	text := inventory.Plain(err)
-	if apierrors.IsForbidden(err) {
-		w.denied[text] = true
-		if len(w.denied) == len(w.kinds) {
-			return err
-		}
-	}
-	if w.said != text {
-		e.note("%s", text)
-	}
-	w.said = text
 	return nil
 }

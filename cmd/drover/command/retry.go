@@ -107,7 +107,8 @@ func (e *env) retry(ctx context.Context, o *retryOptions) error {
 
 // retryable are the machines that a name means.
 func (e *env) retryable(ctx context.Context, api *inventory.API, namespace, name string) ([]*facts.Machine, error) {
-	if word, rest, qualified := strings.Cut(name, "/"); qualified && isPool(otherKinds[strings.ToLower(word)]) {
+	word, rest, qualified := strings.Cut(name, "/")
+	if kind := otherKinds[strings.ToLower(word)]; qualified && (kind == "MachineDeployment" || kind == "MachineSet") {
 		if err := inventory.CheckName(rest); err != nil {
 			return nil, err
 		}

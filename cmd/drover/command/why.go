@@ -109,9 +109,6 @@ var otherKinds = map[string]string{
 	"ms":                                 "MachineSet", "machineset": "MachineSet", "machinesets": "MachineSet", "machineset.cluster.x-k8s.io": "MachineSet",
 }
 
-// isPool reports whether a kind is one whose machines are meant.
-func isPool(kind string) bool { return kind == "MachineDeployment" || kind == "MachineSet" }
-
 // explainOther explains what is no machine.
 func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, kind, name string) (*explain.Report, error) {
 	if err := inventory.CheckName(name); err != nil {

@@ -245,27 +245,18 @@ func (a *API) ownerOf(ctx context.Context, m *facts.Machine, known *clusterv1.Ma
 	case known != nil && (known.Name == name || name == "" && m.IsNamedBy(known)):
 		return known, nil
 	case name == "":
-		owner, err = a.naming(ctx, m)
+		var machines []clusterv1.Machine
+		machines, err = list(ctx, a, capiMachines, ListOptions{Namespace: m.Namespace}, decode[clusterv1.Machine])
+		if at := slices.IndexFunc(machines, func(machine clusterv1.Machine) bool { return m.IsNamedBy(&machine) }); at >= 0 {
+			owner = &machines[at]
+		}
 	default:
 		owner, err = get[clusterv1.Machine](ctx, a, capiMachines, m.Namespace, name)
 	}
-	if apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) || isAbsent(err) {
 		return nil, nil
 	}
 	return owner, err
-}
-
-// naming finds the CAPI Machine that names m, and will own it; nil when there is none.
-func (a *API) naming(ctx context.Context, m *facts.Machine) (*clusterv1.Machine, error) {
-	machines, err := list(ctx, a, capiMachines, ListOptions{Namespace: m.Namespace}, decode[clusterv1.Machine])
-	if isAbsent(err) {
-		return nil, nil
-	}
-	at := slices.IndexFunc(machines, func(machine clusterv1.Machine) bool { return m.IsNamedBy(&machine) })
-	if err != nil || at < 0 {
-		return nil, err
-	}
-	return &machines[at], nil
 }
 
 // pools are the kind that word says, MachineDeployment or MachineSet, and the label of their machines.
