@@ -67,29 +67,11 @@ func (c Cloud) ServerID(record Record) string {
 // Fill replaces each {Field} of a template by the record's field; {field} is the same in small letters. The result is empty
 // when a field is, or when the template is no template.
 func Fill(template string, record Record) string {
-	var out strings.Builder
-	for rest := template; rest != ""; {
-		open := strings.IndexByte(rest, '{')
-		if open < 0 {
-			out.WriteString(rest)
-			break
-		}
-		length := strings.IndexByte(rest[open:], '}')
-		if length < 0 {
-			return ""
-		}
-		value := fieldText(rest[open+1:open+length], record)
-		if value == "" {
-			return ""
-		}
-		out.WriteString(rest[:open] + value)
-		rest = rest[open+length+1:]
-	}
-	filled := out.String()
-	if len(filled) > maxText || strings.ContainsFunc(filled, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	literal := placeholder.ReplaceAllString(template, "")
+	if strings.Contains(literal, "{") || len(Missing(template, record)) > 0 {
 		return ""
 	}
-	return filled
+	return clean(placeholder.ReplaceAllStringFunc(template, func(braced string) string { return fieldText(strings.Trim(braced, "{}"), record) }))
 }
 
 // Missing are the fields that a template names and the record has empty.
@@ -104,7 +86,7 @@ func Missing(template string, record Record) []string {
 }
 
 func fieldText(name string, record Record) string {
-	if text := record.Text(name); text != "" || name == "" {
+	if text := record.Text(name); text != "" {
 		return text
 	}
 	upper := strings.ToUpper(name[:1]) + name[1:]
@@ -136,4 +118,4 @@ func Unfill(template, text string) Record {
 	return record
 }
 
-var placeholder = regexp.MustCompile(`\{([A-Za-z0-9_.]+)\}`)
+var placeholder = regexp.MustCompile(`\{([^{}]+)\}`)
