@@ -4,7 +4,6 @@ import (
 	"embed"
 	"fmt"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -59,12 +58,6 @@ func definitions[T any]() ([]*T, error) {
 		}
 	}
 	return all, nil
-}
-
-// ManagerRole returns the manager's ClusterRole.
-func ManagerRole() (*rbacv1.ClusterRole, error) {
-	role := &rbacv1.ClusterRole{}
-	return role, read("drover/rbac/role.yaml", role)
 }
 
 func read(name string, into any) error {
