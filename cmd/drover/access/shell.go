@@ -24,16 +24,15 @@ type Session struct {
 func (s Session) Run(ctx context.Context, client *sshkeys.Client) (int, error) {
 	command := sshkeys.Command{Line: CommandLine(s.Command), Stdin: s.Streams.In, Stdout: s.Streams.Out, Stderr: s.Streams.ErrOut}
 	shown := len(s.Command) == 0 && IsTerminal(s.Streams.In) && IsTerminal(s.Streams.Out)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if s.ForceTerminal || shown && !s.NoTerminal {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
 		terminal, restore, err := userTerminal(ctx, s.Term, s.Streams.In, s.Streams.Out)
 		if err != nil {
 			return 0, err
 		}
 		defer restore()
 		command.Terminal = terminal
-		return client.Run(ctx, command)
 	}
 	return client.Run(ctx, command)
 }

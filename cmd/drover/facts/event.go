@@ -1,24 +1,18 @@
 package facts
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 )
 
 // EventTime is when an event happened last; components fill different fields.
 func EventTime(e corev1.Event) time.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	default:
-		return e.CreationTimestamp.Time
-	}
+	observed := ptr.Deref(e.Series, corev1.EventSeries{}).LastObservedTime
+	return cmp.Or(observed.Time, e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
 }
 
 // Age is how long ago something was, as kubectl's tables have it; empty when that is not known.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,12 +42,7 @@ func (k Kind) Matches(word string) bool {
 		return false
 	}
 	names := append([]string{strings.ToLower(k.Name), k.Resource, k.Singular}, k.ShortNames...)
-	for _, name := range names {
-		if name != "" && name == word {
-			return true
-		}
-	}
-	return false
+	return word != "" && slices.Contains(names, word)
 }
 
 // isGroup reports whether a user wrote a group, with or without the version before it, as kubectl allows.

@@ -17,9 +17,6 @@ import (
 
 var serverScans = rkev1.GroupVersion.WithResource("serverscans")
 
-// errScanGone means that somebody deleted a ServerScan before it was done.
-var errScanGone = errors.New("the ServerScan was deleted before it was done")
-
 // MakeScan asks the manager to look for servers.
 func (a *API) MakeScan(ctx context.Context, namespace string, spec rkev1.ServerScanSpec) (*rkev1.ServerScan, error) {
 	scan := &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "gc-"}, Spec: spec}
@@ -56,7 +53,7 @@ func (a *API) AwaitScan(ctx context.Context, scan *rkev1.ServerScan, tell func(m
 		case err != nil:
 			return nil, err
 		case live == nil:
-			return nil, errScanGone
+			return nil, errors.New("the ServerScan was deleted before it was done")
 		}
 		switch done := meta.FindStatusCondition(live.Status.Conditions, rkev1.ScanDoneCondition); {
 		case done == nil:
