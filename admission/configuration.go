@@ -112,21 +112,18 @@ const webhookTimeout = 10
 
 func (t Target) validating(name, path string, rule admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
 	rule.Scope = new(admissionregistrationv1.AllScopes)
+	config := admissionregistrationv1.WebhookClientConfig{CABundle: t.CABundle}
+	if path = t.Path + path; t.URL != "" {
+		config.URL = new(strings.TrimSuffix(t.URL, "/") + path)
+	} else {
+		config.Service = &admissionregistrationv1.ServiceReference{Namespace: t.Service.Namespace, Name: t.Service.Name, Path: &path, Port: new(int32(443))}
+	}
 	return admissionregistrationv1.ValidatingWebhook{
-		Name: name, ClientConfig: t.client(path), Rules: []admissionregistrationv1.RuleWithOperations{rule},
+		Name: name, ClientConfig: config, Rules: []admissionregistrationv1.RuleWithOperations{rule},
 		AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
 		FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
 		TimeoutSeconds: new(int32(webhookTimeout)),
 	}
-}
-
-func (t Target) client(path string) admissionregistrationv1.WebhookClientConfig {
-	path = t.Path + path
-	if t.URL != "" {
-		return admissionregistrationv1.WebhookClientConfig{URL: new(strings.TrimSuffix(t.URL, "/") + path), CABundle: t.CABundle}
-	}
-	return admissionregistrationv1.WebhookClientConfig{CABundle: t.CABundle, Service: &admissionregistrationv1.ServiceReference{
-		Namespace: t.Service.Namespace, Name: t.Service.Name, Path: &path, Port: new(int32(443))}}
 }
 
 // Register makes the manager's webhook server serve the webhooks of this package.
