@@ -5,12 +5,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -52,23 +52,18 @@ func run(target string) error {
 	if err := os.MkdirAll(target, 0o750); err != nil {
 		return fmt.Errorf("making the target folder: %w", err)
 	}
+	// The definitions of an earlier list go: capi embeds all there are.
+	have, err := filepath.Glob(filepath.Join(target, "*.yaml"))
+	for _, path := range have {
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return fmt.Errorf("removing earlier CRDs: %w", err)
+	}
 	for _, name := range needed {
 		source := filepath.Join(dir, "core", "config", "crd", "bases", name+".yaml")
 		if err := convert(source, filepath.Join(target, name+".yaml"), version); err != nil {
 			return err
-		}
-	}
-	// The definitions of an earlier list go: capi embeds all there are.
-	have, err := filepath.Glob(filepath.Join(target, "*.yaml"))
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", target, err)
-	}
-	isNeeded := func(path string) bool {
-		return slices.Contains(needed, strings.TrimSuffix(filepath.Base(path), ".yaml"))
-	}
-	for _, path := range slices.DeleteFunc(have, isNeeded) {
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("removing a CRD that is not needed any more: %w", err)
 		}
 	}
 	return nil
@@ -77,15 +72,9 @@ func run(target string) error {
 // locate downloads the module if need be, at the version that go.mod names.
 func locate() (dir, version string, err error) {
 	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
-	answer := struct{ Dir, Version, Error string }{}
-	if decode := json.Unmarshal(out, &answer); decode == nil && answer.Error != "" {
-		return "", "", fmt.Errorf("downloading module %s: %s", module, answer.Error)
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("downloading module %s: %w", module, err)
-	}
-	if answer.Dir == "" || answer.Version == "" {
-		return "", "", fmt.Errorf("go mod download told neither folder nor version of module %s: %s", module, out)
+	answer := struct{ Dir, Version string }{}
+	if err = errors.Join(err, json.Unmarshal(out, &answer)); err != nil {
+		return "", "", fmt.Errorf("downloading module %s: %w: %s", module, err, out)
 	}
 	return answer.Dir, answer.Version, nil
 }
