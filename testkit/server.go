@@ -131,29 +131,17 @@ func (s *server) stop() error {
 	return nil
 }
 
-// findBinary is bin/localkube of this repository, unless the environment names another.
+// findBinary is the first bin/localkube above the working directory, which is this repository's, unless the environment names another.
 func findBinary() (string, error) {
 	if binary := os.Getenv(binaryVariable); binary != "" {
 		return binary, nil
 	}
 	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("looking for the repository: %w", err)
-	}
-	for {
-		raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && bytes.HasPrefix(raw, []byte("module github.com/drover-project/drover\n")) {
-			break
+	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		binary := filepath.Join(dir, "bin", "localkube")
+		if _, err := exec.LookPath(binary); err == nil {
+			return binary, nil
 		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("looking for the repository: no go.mod of github.com/drover-project/drover above the working directory")
-		}
-		dir = parent
 	}
-	binary := filepath.Join(dir, "bin", "localkube")
-	if _, err := os.Stat(binary); err != nil {
-		return "", fmt.Errorf("tests against a real API server need bin/localkube (run make build, or set %s): %w", binaryVariable, err)
-	}
-	return binary, nil
+	return "", errors.Join(fmt.Errorf("tests against a real API server need bin/localkube: run make build, or set %s", binaryVariable), err)
 }
