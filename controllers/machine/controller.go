@@ -142,7 +142,8 @@ type shared struct {
 	metrics    *metrics
 	breaker    *breaker.Breaker[Request]
 	jobs       *jobs
-	doubts     doubts
+	// doubts are the machines that came from a backup and whose owners are not there, by their Clusters. A manager that starts finds them again.
+	doubts watchIndex
 	// labelled remembers which Secrets this manager has labelled: its cache is behind, and machines that share a Secret are many.
 	labelled sync.Map
 }

@@ -119,11 +119,13 @@ func TestMetPreconditions(t *testing.T) {
 	s := scopeOf(set(rkev1.ClusterReadyCondition, metav1.ConditionTrue, "A"), set(rkev1.CredentialReadyCondition, metav1.ConditionFalse, "B"),
 		set(rkev1.BootstrapReadyCondition, metav1.ConditionUnknown, "C"), set(rkev1.CreateJobCondition, metav1.ConditionUnknown, "D"),
 		set(rkev1.ReadyCondition, metav1.ConditionFalse, "E"), set(rkev1.PausedCondition, metav1.ConditionFalse, "F"))
+	steps := []step.Step[*scope]{{Condition: rkev1.ClusterReadyCondition, Reason: rkev1.ClusterReadyReason}, {}, {Condition: rkev1.DriverReadyCondition, Reason: rkev1.DriverReadyReason},
+		{Condition: rkev1.BootstrapReadyCondition, Reason: rkev1.BootstrapReadyReason}, {Condition: rkev1.CredentialReadyCondition, Reason: rkev1.CredentialReadyReason}}
 	before := slices.Clone(s.status.Conditions)
-	s.metPreconditions()
+	s.metPreconditions(steps)
 	require.Equal(t, before, s.status.Conditions, "what became of the attempt could not be read")
 	s.attempt = &attempt.Attempt{}
-	s.metPreconditions()
+	s.metPreconditions(steps)
 	found := map[string]string{}
 	for _, c := range s.status.Conditions {
 		found[c.Type] = string(c.Status) + " " + c.Reason

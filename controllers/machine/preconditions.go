@@ -81,9 +81,10 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("this machine came from a backup, and %s: the garbage collector deletes what has no owner. Take "+
 			"metadata.ownerReferences out of all that is restored; until then nothing is done here, and a deletion is not taken for anybody's wish to remove the server", s.state.stray), orphanCheck)
 	}
-	if other := r.doubts.in(s.GetNamespace(), s.machine.Spec.ClusterName); other != "" && s.state.secret == nil {
+	cluster := types.NamespacedName{Namespace: s.GetNamespace(), Name: s.machine.Spec.ClusterName}
+	if others := r.doubts.in(watchKey{kind: "Cluster", name: cluster}); len(others) > 0 && s.state.secret == nil {
 		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("machine %s of this Cluster came from a backup, and its owners are not there: no further server is made before "+
-			"that is decided, for Cluster API may have made this machine in its place", other), orphanCheck)
+			"that is decided, for Cluster API may have made this machine in its place", others[0].Name), orphanCheck)
 	}
 	if s.cluster == nil {
 		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the Cluster %s is not there", s.machine.Spec.ClusterName), 0)

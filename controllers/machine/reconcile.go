@@ -42,8 +42,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	err = r.run(ctx, s)
-	told := s.conditions.Get(rkev1.DeleteJobCondition)
-	r.doubts.note(s.request, s.GetLabels()[clusterv1.ClusterNameLabel], s.state.stray != "" || told != nil && told.Reason == rkev1.OwnerUnknownReason)
+	if told := s.conditions.Get(rkev1.DeleteJobCondition); s.state.stray != "" || told != nil && told.Reason == rkev1.OwnerUnknownReason {
+		r.doubts.note(s.request, watchKey{kind: "Cluster", name: types.NamespacedName{Namespace: s.GetNamespace(), Name: s.GetLabels()[clusterv1.ClusterNameLabel]}})
+	} else {
+		r.doubts.forget(s.request)
+	}
 	if finishErr := r.finish(ctx, s, err); finishErr != nil {
 		if isWaiting(err) {
 			err = nil
@@ -84,19 +87,20 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		{Do: r.takeAlong},
 		step.Of(rkev1.ProviderIDKnownCondition, rkev1.ProviderIDSetReason, r.findProviderID),
 	}
-	// While its Job runs, and when that has made the server, all that it was started with may go. What cannot be read is left to the step
-	// of the Job, which has a condition to say so.
-	if seen, err := r.observe(ctx, s, state.Create); err != nil || seen.State.UnderWay() {
-		s.metPreconditions()
-		return step.Run(ctx, s, s.conditions, made...)
-	}
-	return step.Run(ctx, s, s.conditions, append([]step.Step[*scope]{
+	before := []step.Step[*scope]{
 		step.Of(rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason, r.awaitCluster),
 		{Do: r.adopt},
 		step.Of(rkev1.DriverReadyCondition, rkev1.DriverReadyReason, r.resolveDriver),
 		step.Of(rkev1.BootstrapReadyCondition, rkev1.BootstrapReadyReason, r.awaitBootstrap),
 		step.Of(rkev1.CredentialReadyCondition, rkev1.CredentialReadyReason, r.resolveCredential),
-	}, made...)...)
+	}
+	// While its Job runs, and when that has made the server, all that it was started with may go. What cannot be read is left to the step
+	// of the Job, which has a condition to say so.
+	if seen, err := r.observe(ctx, s, state.Create); err != nil || seen.State.UnderWay() {
+		s.metPreconditions(before)
+		return step.Run(ctx, s, s.conditions, made...)
+	}
+	return step.Run(ctx, s, s.conditions, append(before, made...)...)
 }
 
 func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
@@ -179,7 +183,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 		r.metrics.count(request, tally{})
 		r.breaker.Leave(request, r.Clock.Now())
 		r.jobs.Release(request)
-		r.doubts.note(request, "", false)
+		r.doubts.forget(request)
 		if gone {
 			return nil, r.releaseOrphan(ctx, request)
 		}
@@ -223,26 +227,16 @@ func (s *scope) ref() jobrunner.MachineRef {
 	return ref
 }
 
-// preconditions are what has to be there before a create Job is started, and not after: while it runs, and when it has made
-// the server, all of it may go.
-var preconditions = []struct{ condition, reason string }{
-	{rkev1.ClusterReadyCondition, rkev1.ClusterReadyReason},
-	{rkev1.DriverReadyCondition, rkev1.DriverReadyReason},
-	{rkev1.BootstrapReadyCondition, rkev1.BootstrapReadyReason},
-	{rkev1.CredentialReadyCondition, rkev1.CredentialReadyReason},
-}
-
 // metPreconditions says of what was waited for before that it was met: the Job was started, so it was, and nobody looks at
 // it again. Who started the Job may have had no time to say so. Of an attempt that could not be looked at nothing is said.
-func (s *scope) metPreconditions() {
-	if s.attempt == nil {
-		return
-	}
-	for _, p := range preconditions {
-		if meta.IsStatusConditionTrue(s.status.Conditions, p.condition) {
-			s.conditions.Hold(p.condition)
-		} else {
-			s.conditions.True(p.condition, p.reason, "")
+func (s *scope) metPreconditions(before []step.Step[*scope]) {
+	for _, p := range before {
+		switch {
+		case s.attempt == nil || p.Condition == "":
+		case meta.IsStatusConditionTrue(s.status.Conditions, p.Condition):
+			s.conditions.Hold(p.Condition)
+		default:
+			s.conditions.True(p.Condition, p.Reason, "")
 		}
 	}
 }

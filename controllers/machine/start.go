@@ -108,26 +108,23 @@ func (r *Reconciler) checkThere(ctx context.Context, s *scope) error {
 // takeName refuses to write over what was not made for this machine. What an earlier machine of this name left is deleted, and with it the
 // tokens of that machine's pods.
 func (r *Reconciler) takeName(ctx context.Context, taken *attempt.TakenError) error {
-	if taken.Kind == "Job" && taken.Predecessor {
-		// Its pod does nothing: its state Secret had another UID.
-		uid, background := taken.Live.GetUID(), metav1.DeletePropagationBackground
-		if err := r.Client.Delete(ctx, taken.Live, &client.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid}}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the Job %s of an earlier machine: %w", taken.Name, err)
-		}
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s of an earlier machine of this name, which is being deleted", taken.Name), fallbackCheck)
-	}
-	if taken.Kind == "Job" {
+	isJob := taken.Kind == "Job"
+	switch {
+	case isJob && !taken.Predecessor:
 		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", taken.Name), foreignCheck)
-	}
-	if !taken.Predecessor {
+	case !taken.Predecessor:
 		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s %s that is not of this machine: delete it, or use another name for the machine", taken.Kind, taken.Name), foreignCheck)
 	}
 	if _, err := step.DropFinalizer(ctx, r.Client, taken.Live, rkev1.MachineFinalizer); err != nil {
 		return fmt.Errorf("releasing the %s %s of an earlier machine: %w", taken.Kind, taken.Name, err)
 	}
 	uid := taken.Live.GetUID()
-	if err := r.Client.Delete(ctx, taken.Live, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+	err := r.Client.Delete(ctx, taken.Live, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the %s %s of an earlier machine: %w", taken.Kind, taken.Name, err)
+	}
+	if isJob { // whose pod does nothing: its state Secret had another UID
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s of an earlier machine of this name, which is being deleted", taken.Name), fallbackCheck)
 	}
 	return nil
 }

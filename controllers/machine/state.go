@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -498,35 +497,4 @@ func (r *Reconciler) doubtOwner(ctx context.Context, namespace, name string, uid
 		toKeep = keepAll
 	}
 	return fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names was never here: the garbage collector deletes such a machine", name, uid), toKeep, "", nil
-}
-
-// doubts are the machines that came from a backup and whose owners are not there, with the names of their Clusters. A manager that starts finds them again.
-type doubts struct {
-	mu       sync.Mutex
-	clusters map[Request]string
-}
-
-func (d *doubts) note(of Request, cluster string, is bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !is {
-		delete(d.clusters, of)
-		return
-	}
-	if d.clusters == nil {
-		d.clusters = map[Request]string{}
-	}
-	d.clusters[of] = cluster
-}
-
-// in names one of a Cluster; empty when there is none.
-func (d *doubts) in(namespace, cluster string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for of, name := range d.clusters {
-		if of.Namespace == namespace && name == cluster {
-			return of.Name
-		}
-	}
-	return ""
 }
