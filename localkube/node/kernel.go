@@ -14,6 +14,7 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // unmountBelow detaches every mount below a directory, the innermost first.
@@ -79,54 +80,40 @@ func removeCgroups(ctx context.Context) error {
 	roots = append(roots, "/sys/fs/cgroup/"+podCgroup)
 	var errs []error
 	for _, root := range roots {
-		if err := removeCgroup(ctx, root); err != nil {
-			errs = append(errs, fmt.Errorf("removing cgroup %s: %w", root, err))
+		// From its leaves up; the control files in it are not files that could be removed.
+		var groups []string
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() { // else it has gone
+				groups = append(groups, path)
+			}
+			return nil
+		})
+		for _, group := range slices.Backward(groups) {
+			if err := emptyCgroup(ctx, group); err != nil {
+				errs = append(errs, fmt.Errorf("removing cgroup %s: %w", group, err))
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// removeCgroup removes a cgroup from its leaves up; the control files in it
-// are not files that could be removed.
-func removeCgroup(ctx context.Context, dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		if err := removeCgroup(ctx, filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return emptyCgroup(ctx, dir)
-}
-
 // emptyCgroup kills the cgroup's processes and removes it as soon as the
 // kernel has buried them.
 func emptyCgroup(ctx context.Context, dir string) error {
-	for {
+	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
 		procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		for word := range strings.FieldsSeq(string(procs)) {
 			if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
 				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
 			}
 		}
-		err := unix.Rmdir(dir)
-		if err == nil || errors.Is(err, unix.ENOENT) {
-			return nil
+		switch err := unix.Rmdir(dir); {
+		case err == nil, errors.Is(err, unix.ENOENT):
+			return true, nil
+		case errors.Is(err, unix.EBUSY):
+			return false, nil
+		default:
+			return false, err
 		}
-		if !errors.Is(err, unix.EBUSY) || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	})
 }
