@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -53,13 +52,17 @@ func (t *Testbed) StoryEnv(ctx context.Context) ([]string, error) {
 // answerLimit is how long a command of a diagnosis may take: what failed may be what answers it.
 const answerLimit = 30 * time.Second
 
-// maxLogLines is how many of the manager's last lines about a namespace a diagnosis shows.
-const maxLogLines = 60
+// managerSays prints the manager's last lines about a namespace.
+const managerSays = `kubectl logs -n drover-system deployment/drover-manager --tail 20000 | grep -F -- "$1" | tail -n 60`
 
 // Diagnose tells all that helps to understand a story that failed in a namespace: objects, events, the Jobs' logs, what the
 // manager said. What cannot be had is said in its place.
 func (t *Testbed) Diagnose(ctx context.Context, namespace string) string {
 	var out bytes.Buffer
+	show := func(title string, command ...string) {
+		fmt.Fprintf(&out, "\n---- %s\n", title)
+		out.Write(t.answer(ctx, command))
+	}
 	for _, command := range [][]string{
 		{"drover", "get", "--namespace", namespace},
 		{"kubectl", "get", "machines.cluster.x-k8s.io,jobs,pods,secrets", "--namespace", namespace, "--output", "wide"},
@@ -67,22 +70,10 @@ func (t *Testbed) Diagnose(ctx context.Context, namespace string) string {
 		{"kubectl", "get", "events", "--namespace", namespace, "--sort-by", ".metadata.creationTimestamp"},
 		{"kubectl", "logs", "--namespace", namespace, "--selector", "batch.kubernetes.io/job-name", "--all-containers", "--prefix", "--tail", "100"},
 	} {
-		fmt.Fprintf(&out, "\n---- %s\n", strings.Join(command, " "))
-		out.Write(t.answer(ctx, command))
+		show(strings.Join(command, " "), command...)
 	}
-	out.WriteString("\n---- agents and their servers\n")
-	out.Write(t.answer(ctx, []string{"sh", "-c", agentsSay, "sh", namespace}))
-	fmt.Fprintf(&out, "\n---- the manager on %s\n", namespace)
-	// Its last lines that name the namespace.
-	text := t.answer(ctx, []string{"kubectl", "logs", "--namespace", "drover-system", "deployment/drover-manager", "--tail", "20000"})
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, namespace) {
-			lines = append(lines, strings.TrimSuffix(line, "\n"))
-		}
-	}
-	lines = lines[max(0, len(lines)-maxLogLines):]
-	out.WriteString(strings.Join(slices.Concat(lines, []string{""}), "\n"))
+	show("agents and their servers", "sh", "-c", agentsSay, "sh", namespace)
+	show("the manager on "+namespace, "sh", "-c", managerSays, "sh", namespace)
 	return out.String()
 }
 
