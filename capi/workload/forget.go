@@ -16,17 +16,13 @@ const maxForgotten = 10
 // finds a Node of its name takes it as it is, with a provider ID that cannot be changed. Nodes that a kubelet reports stay, for that registers once,
 // when it starts; they are returned, and so are those that are too many or could not be deleted. Nothing is done while the cluster cannot be reached.
 func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error) {
-	reached, err := c.connected(cluster)
-	if err != nil {
-		return nil, nil //nolint:nilerr // there is no way yet
-	}
-	var nodes corev1.NodeList
-	if err := reached.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("looking for Nodes of earlier servers in cluster %s: %w", cluster, err)
+	api, nodes, err := c.nodes(ctx, cluster)
+	if api == nil || err != nil {
+		return nil, err
 	}
 	deleted, stay := 0, []corev1.Node(nil)
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
+	for i := range nodes {
+		node := &nodes[i]
 		if !forget(node) {
 			continue
 		}
@@ -37,7 +33,7 @@ func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, fo
 		deleted++
 		// As it was looked at: a kubelet may report it again, or have registered another of its name.
 		same := client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}
-		if err = client.IgnoreNotFound(reached.client.Delete(ctx, node.DeepCopy(), same)); err != nil {
+		if err = client.IgnoreNotFound(api.Delete(ctx, node.DeepCopy(), same)); err != nil {
 			err = fmt.Errorf("deleting the Node %s of an earlier server in cluster %s: %w", node.Name, cluster, err)
 			deleted, stay = maxForgotten, append(stay, *node)
 		}

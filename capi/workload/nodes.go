@@ -160,16 +160,11 @@ type Server struct {
 // one with an address of the server's, else the one of its name. It gets that label, and a provider ID if it has none. It is empty while the
 // cluster cannot be reached, or has no such Node; the callbacks given to OnNode then tell when to ask again.
 func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, server Server) (string, error) {
-	reached, err := c.connected(cluster)
-	if err != nil {
-		return "", nil //nolint:nilerr // there is no way yet
+	api, nodes, err := c.nodes(ctx, cluster)
+	if api == nil || err != nil {
+		return "", err
 	}
-	api := reached.client
-	var nodes corev1.NodeList
-	if err := api.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("looking for the Node of machine %s in cluster %s: %w", server.Machine, cluster, err)
-	}
-	found := server.node(nodes.Items)
+	found := server.node(nodes)
 	if found == nil || found.Spec.ProviderID == "" && (server.ProviderID == "" || awaitsCloud(found)) {
 		// After the look: the watch begins with all Nodes that are there, so that nothing is missed.
 		err := c.Watch(ctx, cluster, &nodeWatcher{cluster: cluster, clusters: c})
@@ -188,6 +183,19 @@ func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, ser
 		return "", fmt.Errorf("labelling the Node %s of cluster %s: %w", found.Name, cluster, err)
 	}
 	return node.Spec.ProviderID, nil
+}
+
+// nodes are all of a cluster, which must not be changed, and its API; that is nil while there is no way to it yet.
+func (c *Clusters) nodes(ctx context.Context, cluster client.ObjectKey) (client.Client, []corev1.Node, error) {
+	reached, err := c.connected(cluster)
+	if err != nil {
+		return nil, nil, nil //nolint:nilerr // the way is not there yet
+	}
+	var list corev1.NodeList
+	if err := reached.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("listing the Nodes of cluster %s: %w", cluster, err)
+	}
+	return reached.client, list.Items, nil
 }
 
 // node is the server's among all of its cluster; nil if there is none, or if it may be one of several.
