@@ -126,17 +126,17 @@ func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
 // ReadClaim reads the note from a state Secret; ok is false when there is none.
 func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	operation := Operation(annotations[claimOperation])
-	attempt, ok := readCount(annotations[claimAttempt], 1)
+	attempt, ok := ReadCount(annotations[claimAttempt], 1)
 	if !ok || (operation != Create && operation != Remove) {
 		return Claim{}, false
 	}
-	try, _ := readCount(annotations[claimTry], 1)
-	made, _ := readCount(annotations[claimMade], 0)
+	try, _ := ReadCount(annotations[claimTry], 1)
+	made, _ := ReadCount(annotations[claimMade], 0)
 	return Claim{Operation: operation, Attempt: attempt, Try: try, Made: made, Hash: annotations[rkev1.RequestHashAnnotation]}, true
 }
 
-// readCount reads a number from least to MaxAttempt; of what is none, least.
-func readCount(text string, least int32) (number int32, ok bool) {
+// ReadCount reads a number from least to MaxAttempt; of what is none, least.
+func ReadCount(text string, least int32) (number int32, ok bool) {
 	read, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || int32(read) < least || read > MaxAttempt {
 		return least, false

@@ -202,14 +202,9 @@ func resultKey(nd *v3.NodeDriver) client.ObjectKey {
 }
 
 func readClaim(result *corev1.Secret) state.Claim {
-	number := func(annotation string) int32 {
-		n, err := strconv.ParseInt(result.Annotations[annotation], 10, 32)
-		if err != nil || n < 0 || n > state.MaxAttempt {
-			return 0
-		}
-		return int32(n)
-	}
-	return state.Claim{Attempt: number(attemptAnnotation), Try: max(number(tryAnnotation), 1), Hash: result.Annotations[rkev1.RequestHashAnnotation]}
+	attempt, _ := state.ReadCount(result.Annotations[attemptAnnotation], 0)
+	try, _ := state.ReadCount(result.Annotations[tryAnnotation], 1)
+	return state.Claim{Attempt: attempt, Try: try, Hash: result.Annotations[rkev1.RequestHashAnnotation]}
 }
 
 // probeHash changes with what a probe would find out: another address, content or version, or the user's wish.
