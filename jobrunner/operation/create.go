@@ -111,21 +111,11 @@ func (s *session) makeServer(ctx context.Context) error {
 
 // prepare configures the driver with all that a new server gets: tags, an SSH key, user data.
 func (s *session) prepare(ctx context.Context) error {
-	// A key of an earlier attempt may be registered at the cloud already, which then refuses it.
-	if err := s.dir.Make(); err != nil {
-		return err
-	}
-	if err := s.addNames(); err != nil {
-		return err
-	}
-	if err := s.checkKey(); err != nil {
-		return err
-	}
-	if err := s.addKey(); err != nil {
-		return err
-	}
-	if err := s.addUserData(); err != nil {
-		return err
+	// In an empty directory: a key of an earlier attempt may be registered at the cloud already, which then refuses it.
+	for _, step := range []func() error{s.dir.Make, s.addNames, s.checkKey, s.addKey, s.addUserData} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	if err := s.applyValues(ctx); err != nil {
 		return err

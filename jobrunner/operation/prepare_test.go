@@ -318,7 +318,7 @@ func TestReadPlain(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	require.NoError(t, os.Link(filepath.Join(dir, "file"), filepath.Join(dir, "second name")))
 	for name, want := range map[string]string{
-		"file": "", "second name": "", "link": "link is no regular file of at most 10 bytes", "link within": "link within is no regular file of at most 10 bytes",
+		"file": "", "second name": "", "link": "symbolic links", "link within": "symbolic links",
 		"pipe": "pipe is no regular file of at most 10 bytes", "folder": "folder is no regular file of at most 10 bytes", "none": "no such file",
 	} {
 		content, err := readPlain(dir, name, 10)
@@ -336,6 +336,7 @@ func TestReadPlain(t *testing.T) {
 
 // TestEarlierFailure: the words of the driver's own stage are taken only as far as they can be its own.
 func TestEarlierFailure(t *testing.T) {
+	type stageFailure struct{ reason, class, message string }
 	unreadable := stageFailure{"DriverUnresponsive", rkev1.ClassInvalid, "the driver's stage left a failure that cannot be read"}
 	for name, c := range map[string]struct {
 		left    string
@@ -358,12 +359,11 @@ func TestEarlierFailure(t *testing.T) {
 			s, _ := underWay(t, "acme")
 			s.options.FetchedDir, s.options.FlagsDir = t.TempDir(), t.TempDir()
 			for dir, want := range map[string]stageFailure{s.options.FetchedDir: c.fetched, s.options.FlagsDir: c.flags} {
-				_, failed := s.earlierFailure(dir)
-				require.False(t, failed, "nothing was left")
+				require.NoError(t, s.earlierFailure(dir), "nothing was left")
 				require.NoError(t, os.WriteFile(filepath.Join(dir, failureFile), []byte(c.left), 0o600))
-				told, failed := s.earlierFailure(dir)
+				told, failed := errors.AsType[*failure](s.earlierFailure(dir))
 				require.True(t, failed)
-				require.Equal(t, want, told)
+				require.Equal(t, want, stageFailure{told.reason, told.class, told.Error()})
 			}
 		})
 	}

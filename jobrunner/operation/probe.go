@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,15 +32,6 @@ const (
 	maxNoteFile  = 64 << 10
 	flagsTimeout = 45 * time.Second
 )
-
-// fetched is what the first stage says of the binary.
-type fetched struct {
-	Path   string `json:"path"`
-	Digest string `json:"digest"`
-}
-
-// stageFailure is why a stage failed. A stage that fails still ends well, for the last one is to report it.
-type stageFailure struct{ Reason, Class, Message string }
 
 // runProbe does one stage of a probe.
 func (s *session) runProbe(ctx context.Context) int {
@@ -77,14 +69,14 @@ func (s *session) runProbe(ctx context.Context) int {
 	return ExitSucceeded
 }
 
+// leaveFailure leaves why a stage failed. It still ends well, for the last one is to report it.
 func (s *session) leaveFailure(dir string, err error) error {
 	if err == nil {
 		return nil
 	}
 	s.log.printf("%v", err)
 	s.conclude(err)
-	note := stageFailure{Reason: s.result.Reason, Class: s.result.Class, Message: s.result.Message}
-	return leave(dir, failureFile, note)
+	return leave(dir, failureFile, s.result)
 }
 
 func leave(dir, name string, note any) error {
@@ -116,12 +108,12 @@ func (s *session) fetch(ctx context.Context) error {
 		return fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, err)
 	}
 	s.log.printf("driver %s has %d bytes, sha256 %s", ref.Name, binary.Size, binary.Digest)
-	return leave(s.options.FetchedDir, fetchedFile, fetched{Path: binary.Path, Digest: binary.Digest})
+	return leave(s.options.FetchedDir, fetchedFile, binary)
 }
 
 // readFlags runs the driver, for the first time and without a token, and asks for its flags.
 func (s *session) readFlags(ctx context.Context) error {
-	if _, failed := s.earlierFailure(s.options.FetchedDir); failed {
+	if s.earlierFailure(s.options.FetchedDir) != nil {
 		return nil
 	}
 	binary, err := s.readFetched()
@@ -149,10 +141,7 @@ func (s *session) readFlags(ctx context.Context) error {
 	if err != nil {
 		return fail(rkev1.FlagsInvalidReason, rkev1.ClassInvalid, err)
 	}
-	if err := os.WriteFile(filepath.Join(s.options.FlagsDir, flagsFile), encoded, 0o600); err != nil {
-		return fmt.Errorf("leaving %s: %w", flagsFile, err)
-	}
-	return nil
+	return leave(s.options.FlagsDir, flagsFile, json.RawMessage(encoded))
 }
 
 // startFailure keeps a file that cannot be run at all apart from a driver that does not answer.
@@ -163,8 +152,8 @@ func startFailure(err error) error {
 	return fail(v3.NotADriverReason, rkev1.ClassInvalid, err)
 }
 
-func (s *session) readFetched() (fetched, error) {
-	var binary fetched
+func (s *session) readFetched() (driver.Binary, error) {
+	var binary driver.Binary
 	content, err := readPlain(s.options.FetchedDir, fetchedFile, maxNoteFile)
 	if err != nil {
 		return binary, fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, fmt.Errorf("reading what was fetched: %w", err))
@@ -177,32 +166,28 @@ func (s *session) readFetched() (fetched, error) {
 
 // earlierFailure reads the failure a stage left. What the second stage left was written next to foreign code, so that its
 // words are taken only as far as they can be its own.
-func (s *session) earlierFailure(dir string) (stageFailure, bool) {
+func (s *session) earlierFailure(dir string) error {
 	content, err := readPlain(dir, failureFile, maxNoteFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return stageFailure{}, false
+		return nil
 	}
-	note := stageFailure{Reason: rkev1.DriverUnresponsiveReason, Class: rkev1.ClassInvalid, Message: "the driver's stage left a failure that cannot be read"}
-	var told stageFailure
+	var told state.Result
 	if err != nil || json.Unmarshal(content, &told) != nil || told.Reason == "" {
-		return note, true
+		return failf(rkev1.DriverUnresponsiveReason, rkev1.ClassInvalid, "the driver's stage left a failure that cannot be read")
 	}
 	if dir == s.options.FlagsDir {
-		switch told.Reason {
-		case rkev1.DriverUnresponsiveReason, rkev1.FlagsInvalidReason, v3.NotADriverReason:
-		default:
+		told.Class = rkev1.ClassInvalid
+		if !slices.Contains([]string{rkev1.FlagsInvalidReason, v3.NotADriverReason}, told.Reason) {
 			told.Reason = rkev1.DriverUnresponsiveReason
 		}
-		told.Class = rkev1.ClassInvalid
 	}
-	told.Message = clip(strings.ToValidUTF8(told.Message, "?"), maxMessage)
-	return told, true
+	return fail(told.Reason, told.Class, errors.New(clip(strings.ToValidUTF8(told.Message, "?"), maxMessage)))
 }
 
 func (s *session) readReport() (*state.ProbeReport, error) {
 	for _, dir := range []string{s.options.FetchedDir, s.options.FlagsDir} {
-		if told, failed := s.earlierFailure(dir); failed {
-			return nil, fail(told.Reason, told.Class, errors.New(told.Message))
+		if err := s.earlierFailure(dir); err != nil {
+			return nil, err
 		}
 	}
 	binary, err := s.readFetched()
@@ -226,15 +211,7 @@ func (s *session) readReport() (*state.ProbeReport, error) {
 
 // readPlain reads a regular file and nothing else: a link could lead to our token, a pipe would never end.
 func readPlain(dir, name string, limit int64) ([]byte, error) {
-	path := filepath.Join(dir, name)
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("%s is no regular file of at most %d bytes", name, limit)
-	}
-	return readBounded(path, limit, syscall.O_NOFOLLOW|syscall.O_NONBLOCK)
+	return readBounded(filepath.Join(dir, name), limit, syscall.O_NOFOLLOW|syscall.O_NONBLOCK)
 }
 
 // cgroups is where a container sees its own control groups.

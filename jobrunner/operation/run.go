@@ -307,12 +307,13 @@ func readBounded(name string, limit int64, flags int) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	notPlain := fmt.Errorf("%s is no regular file of at most %d bytes", filepath.Base(name), limit)
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, notPlain
+	}
 	content, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err != nil {
-		return nil, err
-	}
 	if int64(len(content)) > limit {
-		return nil, fmt.Errorf("%s has more than %d bytes", filepath.Base(name), limit)
+		return nil, notPlain
 	}
-	return content, nil
+	return content, err
 }

@@ -288,7 +288,7 @@ func TestRequest_names(t *testing.T) {
 		"no JSON":               {`{"MARKER`, "it is no JSON of a request"},
 		"JSON of another thing": {`["MARKER"]`, "it is no JSON of a request"},
 		"nothing":               {``, "it is no JSON of a request"},
-		"too much":              {`{"x":"` + strings.Repeat("y", 2<<20) + `"}`, "request.json has more than 2097152 bytes"},
+		"too much":              {`{"x":"` + strings.Repeat("y", 2<<20) + `"}`, "request.json is no regular file of at most 2097152 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -115,14 +115,13 @@ type Login struct {
 // Login asks how to log in. A driver that cannot tell yet leaves fields empty.
 func (p *Process) Login(ctx context.Context) (Login, error) {
 	var login Login
-	if err := p.call(ctx, rpcdriver.GetSSHKeyPathMethod, struct{}{}, &login.KeyPath); err != nil {
-		return login, err
+	for _, ask := range []struct {
+		method string
+		answer any
+	}{{rpcdriver.GetSSHKeyPathMethod, &login.KeyPath}, {rpcdriver.GetSSHUsernameMethod, &login.User}, {rpcdriver.GetSSHPortMethod, &login.Port}, {rpcdriver.GetSSHHostnameMethod, &login.Host}} {
+		if err := p.call(ctx, ask.method, struct{}{}, ask.answer); err != nil {
+			return login, err
+		}
 	}
-	if err := p.call(ctx, rpcdriver.GetSSHUsernameMethod, struct{}{}, &login.User); err != nil {
-		return login, err
-	}
-	if err := p.call(ctx, rpcdriver.GetSSHPortMethod, struct{}{}, &login.Port); err != nil {
-		return login, err
-	}
-	return login, p.call(ctx, rpcdriver.GetSSHHostnameMethod, struct{}{}, &login.Host)
+	return login, nil
 }
