@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/drover-project/drover/e2e/cloud/account"
@@ -153,17 +152,8 @@ func lockState(dir string) (string, *os.File, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("resolving state directory: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", nil, fmt.Errorf("making state directory: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return "", nil, fmt.Errorf("locking state directory: %w", err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return "", nil, errors.Join(fmt.Errorf("locking %s: %w", dir, ErrRunning), lock.Close())
-	}
-	return dir, lock, nil
+	lock, err := host.Lock(dir, ErrRunning)
+	return dir, lock, err
 }
 
 func (c *Cloud) unlock() error {

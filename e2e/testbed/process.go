@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // askEvery is how often something is looked at that takes a while. Most looks are a kubectl, whose start alone costs a third of a second of CPU time.
@@ -71,43 +73,31 @@ func (t *Testbed) lookup(name string) (string, error) {
 
 // await asks again, every interval, until done says so or the time is up; a dead process ends the wait at once.
 func (t *Testbed) await(ctx context.Context, limit time.Duration, process *os.Process, logName string, done func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	exited := watchExit(process)
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
+	running, exited := context.WithCancel(ctx)
+	defer exited()
+	if process != nil {
+		go func() {
+			_, _ = process.Wait()
+			exited()
+		}()
+	}
 	var last error
-	for {
+	err := wait.PollUntilContextTimeout(running, askEvery, limit, true, func(limited context.Context) (bool, error) {
 		err := done(limited)
-		if err == nil {
-			return nil
-		}
 		if last == nil || limited.Err() == nil { // one that was cut short says nothing
 			last = err
 		}
-		select {
-		case <-exited:
-			return fmt.Errorf("it ended at once, its last lines:\n%s", t.lastLines(logName))
-		case <-limited.Done():
-			if ctx.Err() != nil {
-				return fmt.Errorf("stopped waiting: %w; last: %w", ctx.Err(), last)
-			}
-			return fmt.Errorf("not ready after %s: %w\n%s", limit, last, t.lastLines(logName))
-		case <-tick.C:
-		}
+		return err == nil, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("stopped waiting: %w; last: %w", ctx.Err(), last)
+	case running.Err() != nil:
+		return fmt.Errorf("it ended at once, its last lines:\n%s", t.lastLines(logName))
 	}
-}
-
-func watchExit(process *os.Process) <-chan struct{} {
-	exited := make(chan struct{})
-	if process == nil {
-		return exited
-	}
-	go func() {
-		_, _ = process.Wait()
-		close(exited)
-	}()
-	return exited
+	return fmt.Errorf("not ready after %s: %w\n%s", limit, last, t.lastLines(logName))
 }
 
 func exists(path string) bool {

@@ -85,7 +85,8 @@ func TestDaemonGetsTheEnvironmentAndOutlivesItsLog(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return exists(filepath.Join(b.dir, "pid")) }, time.Minute, 5*time.Millisecond)
 	require.Equal(t, "localkube [server] [a b]\n", b.calls(t))
-	exited := watchExit(process)
+	exited := make(chan struct{})
+	go func() { _, _ = process.Wait(); close(exited) }()
 	select {
 	case <-exited:
 		require.Fail(t, "it is to stay")

@@ -65,12 +65,6 @@ func (r Rule) validate() error {
 	return nil
 }
 
-func (r Rule) matches(request Request) bool {
-	named, _ := path.Match(r.Name, request.Name) // of a pattern that is none validate told
-	asked, _ := path.Match(r.Match, request.Method+" "+request.Path)
-	return (r.Token == "" || r.Token == request.Token) && (r.Name == "" || named) && (r.Match == AnyRequest || asked)
-}
-
 // Effect is what happens to a matched request. Latency combines with all
 // others; of Status, Drop and Boot one is given, or none for latency only.
 type Effect struct {

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -80,7 +81,9 @@ func (s *Set) Apply(request Request) []Hit {
 	defer s.mu.Unlock()
 	var found []Hit
 	for _, rule := range s.rules {
-		if !rule.matches(request) {
+		named, _ := path.Match(rule.Name, request.Name) // of a pattern that is none validate told
+		asked, _ := path.Match(rule.Match, request.Method+" "+request.Path)
+		if rule.Token != "" && rule.Token != request.Token || rule.Name != "" && !named || rule.Match != AnyRequest && !asked {
 			continue
 		}
 		rule.Seen++

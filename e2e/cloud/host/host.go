@@ -40,10 +40,11 @@ func Open(ctx context.Context) (*Host, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("preparing host network: only root can")
 	}
-	h, err := take()
+	lock, err := Lock(runDir, errBusy)
 	if err != nil {
 		return nil, err
 	}
+	h := &Host{lock: lock}
 	err = raiseInotify(inotifyLimit, runDir)
 	if err == nil {
 		err = setUpBridge(ctx)
@@ -54,18 +55,19 @@ func Open(ctx context.Context) (*Host, error) {
 	return h, nil
 }
 
-func take() (*Host, error) {
-	if err := os.MkdirAll(runDir, 0o750); err != nil {
-		return nil, fmt.Errorf("locking host network: %w", err)
+// Lock makes a directory and takes its lock, which goes with the process; the error is busy when another one has it.
+func Lock(dir string, busy error) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making directory: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(runDir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("locking host network: %w", err)
+		return nil, fmt.Errorf("locking directory: %w", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(errBusy, lock.Close())
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, busy), lock.Close())
 	}
-	return &Host{lock: lock}, nil
+	return lock, nil
 }
 
 // Close removes the bridge and puts back what was changed.
@@ -76,14 +78,14 @@ func (h *Host) Close(ctx context.Context) error {
 
 // Release is Close for a cloud that does not run any more; where another one runs, it changes nothing.
 func Release(ctx context.Context) error {
-	h, err := take()
+	lock, err := Lock(runDir, errBusy)
 	if errors.Is(err, errBusy) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return h.Close(ctx)
+	return (&Host{lock: lock}).Close(ctx)
 }
 
 // setUpBridge makes the bridge with its address. Forwarding is switched on
