@@ -6,7 +6,7 @@ import (
 )
 
 // contains tells whether live has everything that desired has. Lists must have the same items; maps of live may have more
-// keys, for the server fills in defaults.
+// keys, for the server fills in defaults, and lack zero values, which it leaves out. Numbers may be of different Go types.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
@@ -24,21 +24,12 @@ func contains(live, desired any) bool {
 		have, ok := live.([]any)
 		return (ok || live == nil) && slices.EqualFunc(have, want, contains)
 	}
-	return sameScalar(live, desired)
-}
-
-// sameScalar holds numbers of different Go types for the same, and a zero value for one that is not there: the server
-// leaves those out.
-func sameScalar(live, desired any) bool {
-	if live == desired {
-		return true
-	}
 	if live == nil {
-		return reflect.ValueOf(desired).IsZero()
+		return desired == nil || reflect.ValueOf(desired).IsZero()
 	}
 	have, ok := number(live)
 	want, isNumber := number(desired)
-	return ok && isNumber && have == want
+	return live == desired || ok && isNumber && have == want
 }
 
 func number(value any) (float64, bool) {
