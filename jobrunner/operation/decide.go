@@ -167,7 +167,8 @@ func (e evidence) afterFailure() action {
 		return askDriver
 	case e.isNamed(), e.finder == noFinder && e.refusal != refusedName && e.goesByName():
 		return e.leaveRecordedOne()
-	case e.refusedBeforeMaking():
+	case e.finder == noFinder && e.refusal != refusedNothing && (e.record != mayName || e.driver == saysGone):
+		// Where nobody can be asked a refusal counts. With a record that changed it may be that of a step after the server was made.
 		return confirmGone
 	}
 	return map[finderSays]action{
@@ -175,12 +176,6 @@ func (e evidence) afterFailure() action {
 		noFinder:   mayExist, // another attempt could ask nobody either
 		findFailed: keep, findUncertain: keep,
 	}[e.finder]
-}
-
-// refusedBeforeMaking reports whether a refusal counts where nobody can be asked. With a record that changed it may be that of a step after the
-// server was made.
-func (e evidence) refusedBeforeMaking() bool {
-	return e.finder == noFinder && e.refusal != refusedNothing && (e.record != mayName || e.driver == saysGone)
 }
 
 func (e evidence) leaveRecordedOne() action {
