@@ -23,11 +23,14 @@ const userNet = time.Minute
 // binary and NodeDriver stay, so that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	name := s.nd.DriverName()
-	succeeded, err := r.hasSuccessor(ctx, s.nd)
-	if err != nil {
-		return err
+	var all v3.NodeDriverList
+	if err := r.opts.Reader.List(ctx, &all); err != nil {
+		return fmt.Errorf("listing NodeDrivers: %w", err)
 	}
-	if succeeded {
+	// Another NodeDriver of the driver's name, or one made anew, has the kinds already or takes them over.
+	if slices.ContainsFunc(all.Items, func(other v3.NodeDriver) bool {
+		return other.UID != s.nd.UID && other.DriverName() == name && other.DeletionTimestamp.IsZero()
+	}) {
 		r.opts.Watch.Stop(s.nd.Name)
 		return nil
 	}
@@ -58,17 +61,6 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		return fmt.Errorf("removing the cached driver: %w", err)
 	}
 	return nil
-}
-
-// hasSuccessor reports whether there is another NodeDriver, or one made anew, of the same driver name, which has the kinds already or takes them over.
-func (r *Reconciler) hasSuccessor(ctx context.Context, nd *v3.NodeDriver) (bool, error) {
-	var all v3.NodeDriverList
-	if err := r.opts.Reader.List(ctx, &all); err != nil {
-		return false, fmt.Errorf("listing NodeDrivers: %w", err)
-	}
-	return slices.ContainsFunc(all.Items, func(other v3.NodeDriver) bool {
-		return other.UID != nd.UID && other.DriverName() == nd.DriverName() && other.DeletionTimestamp.IsZero()
-	}), nil
 }
 
 // removeKinds deletes a driver's CRDs, as far as they are ours, and returns the kinds that are not gone yet.
