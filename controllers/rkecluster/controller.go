@@ -67,6 +67,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 // scope is one reconcile.
 type scope struct {
 	*rkev1.RKECluster
+	cluster    *clusterv1.Cluster // that owns it; may be nil
 	conditions *step.Conditions
 }
 
@@ -79,12 +80,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !obj.DeletionTimestamp.IsZero() || annotations.IsExternallyManaged(obj) || r.WatchFilter != "" && obj.Labels[clusterv1.WatchLabel] != r.WatchFilter {
 		return reconcile.Result{}, nil
 	}
-	if err := r.ensureEndpoint(ctx, obj); err != nil {
+	cluster, err := r.owner(ctx, obj)
+	if err == nil {
+		err = r.ensureEndpoint(ctx, obj, cluster)
+	}
+	if err != nil {
 		return step.Result(client.IgnoreNotFound(err))
 	}
 	before := obj.DeepCopy()
-	s := &scope{RKECluster: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
-	err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ReadyCondition, rkev1.ReadyReason, r.provision))
+	s := &scope{RKECluster: obj, cluster: cluster, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
+	err = step.Run(ctx, s, s.conditions, step.Of(rkev1.ReadyCondition, rkev1.ReadyReason, provision))
 	obj.Status.ObservedGeneration = obj.Generation
 	if _, patchErr := step.PatchStatus(ctx, r.Client, before, obj); patchErr != nil {
 		_, unhandled := step.Result(err) // what controller-runtime must see beside it
@@ -98,10 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 var noEndpoint = clusterv1.APIEndpoint{Host: "localhost", Port: 6443}
 
 // ensureEndpoint sets noEndpoint where the user gives none and the control plane is an RKEControlPlane; any other needs one.
-func (r *Reconciler) ensureEndpoint(ctx context.Context, obj *rkev1.RKECluster) error {
-	cluster, err := r.owner(ctx, obj)
-	if err != nil || cluster == nil || annotations.IsPaused(cluster, obj) {
-		return err
+func (r *Reconciler) ensureEndpoint(ctx context.Context, obj *rkev1.RKECluster, cluster *clusterv1.Cluster) error {
+	if cluster == nil || annotations.IsPaused(cluster, obj) {
+		return nil
 	}
 	ref := cluster.Spec.ControlPlaneRef
 	if obj.Spec.ControlPlaneEndpoint.IsValid() || cluster.Spec.ControlPlaneEndpoint.IsValid() ||
@@ -117,18 +121,14 @@ func (r *Reconciler) ensureEndpoint(ctx context.Context, obj *rkev1.RKECluster) 
 }
 
 // provision is the only step. What was provisioned once stays so, whatever becomes of the owner.
-func (r *Reconciler) provision(ctx context.Context, s *scope) error {
-	cluster, err := r.owner(ctx, s.RKECluster)
-	if err != nil {
-		return err
-	}
-	if s.conditions.Paused(cluster, s) {
+func provision(_ context.Context, s *scope) error {
+	if s.conditions.Paused(s.cluster, s) {
 		if s.Status.Ready {
 			return nil
 		}
 		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
 	}
-	if cluster == nil && !s.Status.Ready {
+	if s.cluster == nil && !s.Status.Ready {
 		return step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. It is made by naming it in a Cluster's spec.infrastructureRef", 0)
 	}
 	s.Status.Ready, s.Status.Initialization.Provisioned = true, new(true)
