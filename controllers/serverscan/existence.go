@@ -77,7 +77,7 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 // that the cloud has told of the account that the server was made in.
 func (r *Reconciler) askedWithItsCredential(ctx context.Context, scan *rkev1.ServerScan, machine string) (bool, error) {
 	given, kept := &corev1.Secret{}, &corev1.Secret{}
-	for name, into := range map[string]*corev1.Secret{r.task(scan, state.Credential{}, nil).Name(): given, jobrunner.CredentialSecretName(machine): kept} {
+	for name, into := range map[string]*corev1.Secret{r.task(scan).Name(): given, jobrunner.CredentialSecretName(machine): kept} {
 		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, into)
 		if apierrors.IsNotFound(err) {
 			return false, nil

@@ -28,7 +28,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 	if err != nil {
 		return err
 	}
-	task := r.task(s.ServerScan, given, targets)
+	task := r.task(s.ServerScan)
+	task.Request.CredentialEnv, task.Request.Files, task.Request.Scan = given.Env, given.Files, targets
 	if len(targets) > 0 {
 		task.Request.ScanNotAfter = s.now.Add(certainFor)
 	}
@@ -67,7 +68,7 @@ func subject(scan *rkev1.ServerScan) attempt.Subject {
 
 // asking tells that a Job is under way.
 func (r *Reconciler) asking(s *scope, heldUp string) error {
-	text := "Job " + r.task(s.ServerScan, state.Credential{}, nil).Name() + " asks the cloud"
+	text := "Job " + r.task(s.ServerScan).Name() + " asks the cloud"
 	if heldUp != "" {
 		text += ". " + heldUp
 	}
@@ -78,12 +79,11 @@ func (r *Reconciler) asking(s *scope, heldUp string) error {
 	return step.Progress(reason, text, jobCheck)
 }
 
-func (r *Reconciler) task(scan *rkev1.ServerScan, given state.Credential, targets []jobrunner.ScanTarget) jobrunner.Task {
+func (r *Reconciler) task(scan *rkev1.ServerScan) jobrunner.Task {
 	return jobrunner.Task{
 		Settings: r.Jobs,
 		Request: jobrunner.Request{
 			Operation: state.Scan, Attempt: scan.Status.Attempt, Driver: state.DriverRef{Name: scan.Spec.Driver, Builtin: true},
-			CredentialEnv: given.Env, Files: given.Files, Scan: targets,
 			Namespace: scan.Namespace, StateSecret: jobrunner.ObjectName(scan.Name, "scan", "result"),
 		},
 		Owner: metav1.NewControllerRef(scan, rkev1.GroupVersion.WithKind("ServerScan")), Base: scan.Name,
@@ -124,7 +124,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (attempt.Attempt, er
 	if phase(s.Status.Attempt) == notBegun {
 		return attempt.Attempt{State: attempt.Unclaimed}, nil
 	}
-	task := r.task(s.ServerScan, state.Credential{}, nil)
+	task := r.task(s.ServerScan)
 	result := &corev1.Secret{}
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: task.Request.StateSecret}, result)
 	if client.IgnoreNotFound(err) != nil {
@@ -136,7 +136,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (attempt.Attempt, er
 
 // cleanUp takes away what held the credential and what gave the pod its rights.
 func (r *Reconciler) cleanUp(ctx context.Context, scan *rkev1.ServerScan) error {
-	task := r.task(scan, state.Credential{}, nil)
+	task := r.task(scan)
 	leftovers := []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task)}
 	// A first Job that could not be made has a request all the same.
 	for task.Request.Attempt = max(scan.Status.Attempt, 1); task.Request.Attempt > 0; task.Request.Attempt-- {
