@@ -130,17 +130,10 @@ func ReadEndpoint(stateDir string) (Endpoint, error) {
 	return endpoint, nil
 }
 
-// RemoveEndpoint takes an endpoint away, with its password, unless another simulator has left its own since.
-func RemoveEndpoint(stateDir string, endpoint Endpoint) error {
-	found, err := ReadEndpoint(stateDir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && found != endpoint {
-		return nil
-	}
-	if err != nil {
+// RemoveEndpoint takes the endpoint away, with its password.
+func RemoveEndpoint(stateDir string) error {
+	if err := os.Remove(filepath.Join(stateDir, endpointFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
-	}
-	if err := os.Remove(filepath.Join(stateDir, endpointFile)); err != nil {
-		return fmt.Errorf("removing the endpoint: %w", err)
 	}
 	return nil
 }

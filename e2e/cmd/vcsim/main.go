@@ -113,7 +113,7 @@ func newServeCommand(stateDir *string) *cobra.Command {
 			opts.Log.Info("serving", "address", simulator.Address())
 			<-command.Context().Done()
 			opts.Log.Info("stopping")
-			return errors.Join(vcenter.RemoveEndpoint(*stateDir, simulator.Endpoint()), simulator.Close())
+			return errors.Join(vcenter.RemoveEndpoint(*stateDir), simulator.Close())
 		},
 	}
 	command.Flags().StringVar(&opts.Listen, "listen", "127.0.0.1:0", "host:port to listen on; port 0 takes a free one")
