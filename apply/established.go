@@ -14,10 +14,8 @@ import (
 
 // NotAccepted gives the reason why the API server does not take the names of crd, or "".
 func NotAccepted(crd *apiextensionsv1.CustomResourceDefinition) string {
-	for _, condition := range crd.Status.Conditions {
-		if condition.Type == apiextensionsv1.NamesAccepted && condition.Status == apiextensionsv1.ConditionFalse {
-			return condition.Message
-		}
+	if accepted := apihelpers.FindCRDCondition(crd, apiextensionsv1.NamesAccepted); accepted != nil && accepted.Status == apiextensionsv1.ConditionFalse {
+		return accepted.Message
 	}
 	return ""
 }
