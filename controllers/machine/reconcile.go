@@ -35,8 +35,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.findOwners(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if s.awaitsAdoption() {
-		return reconcile.Result{RequeueAfter: adoptionGrace}, nil
+	if _, _, owned := s.Owner(); !owned && !s.deleting() && len(s.was) == 0 && s.now.Sub(s.GetCreationTimestamp().Time) < adoptionGrace {
+		return reconcile.Result{RequeueAfter: adoptionGrace}, nil // Cluster API just made it and will adopt it at once
 	}
 	if err := r.loadState(ctx, s); err != nil {
 		return reconcile.Result{}, err
@@ -54,12 +54,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = errors.Join(err, finishErr)
 	}
 	return step.Result(err)
-}
-
-// awaitsAdoption reports whether Cluster API just made the machine and will adopt it at once.
-func (s *scope) awaitsAdoption() bool {
-	_, _, owned := s.Owner()
-	return !owned && !s.deleting() && len(s.was) == 0 && s.now.Sub(s.GetCreationTimestamp().Time) < adoptionGrace
 }
 
 // run runs the steps that are this machine's turn.

@@ -330,13 +330,17 @@ func (o Options) releaseOrphan(ctx context.Context, gone Request) error {
 	return nil
 }
 
+// neverAsked reports whether a state shows that a create was begun and that no driver was asked for a server. A pod that comes to ask all the
+// same notes that first, and cannot where the state is gone.
+func neverAsked(kept state.State) bool {
+	return kept.Claimed && kept.Claim.Operation == state.Create && !kept.Lost && kept.NothingMade()
+}
+
 // releaseSecret lets one of them go, or waits; stateKept tells that there is a state.
 func (o Options) releaseSecret(ctx context.Context, gone Request, key types.NamespacedName, stateKept bool) error {
 	secret := &corev1.Secret{}
-	if err := o.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("reading the Secret %s of a machine that is gone: %w", key.Name, err)
+	if err := o.Live.Get(ctx, key, secret); err != nil {
+		return client.IgnoreNotFound(err)
 	}
 	kept := state.Read(secret)
 	if kept.ServerMayExist() && slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) {
@@ -347,9 +351,7 @@ func (o Options) releaseSecret(ctx context.Context, gone Request, key types.Name
 		return nil // an event tells when it is being deleted
 	}
 	why := "its state is not there either"
-	// A create was begun, and no driver was asked for a server. A pod that comes to ask all the same notes that first, and cannot where the state is gone.
-	neverAsked := kept.Claimed && kept.Claim.Operation == state.Create && !kept.Lost && kept.NothingMade()
-	if key.Name == jobrunner.StateSecretName(gone.Name) && neverAsked {
+	if key.Name == jobrunner.StateSecretName(gone.Name) && neverAsked(kept) {
 		stateKept, why = false, "no driver was ever asked for its server"
 	}
 	if end := secret.DeletionTimestamp.Add(restoreGrace); stateKept || o.Clock.Now().Before(end) {
