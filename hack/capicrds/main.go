@@ -45,9 +45,11 @@ func main() {
 }
 
 func run(target string) error {
-	dir, version, err := locate()
-	if err != nil {
-		return err
+	// At the version that go.mod names; it is downloaded if need be.
+	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
+	source := struct{ Dir, Version string }{}
+	if err = errors.Join(err, json.Unmarshal(out, &source)); err != nil {
+		return fmt.Errorf("downloading module %s: %w: %s", module, err, out)
 	}
 	if err := os.MkdirAll(target, 0o750); err != nil {
 		return fmt.Errorf("making the target folder: %w", err)
@@ -61,22 +63,12 @@ func run(target string) error {
 		return fmt.Errorf("removing earlier CRDs: %w", err)
 	}
 	for _, name := range needed {
-		source := filepath.Join(dir, "core", "config", "crd", "bases", name+".yaml")
-		if err := convert(source, filepath.Join(target, name+".yaml"), version); err != nil {
+		base := filepath.Join(source.Dir, "core", "config", "crd", "bases", name+".yaml")
+		if err := convert(base, filepath.Join(target, name+".yaml"), source.Version); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// locate downloads the module if need be, at the version that go.mod names.
-func locate() (dir, version string, err error) {
-	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
-	answer := struct{ Dir, Version string }{}
-	if err = errors.Join(err, json.Unmarshal(out, &answer)); err != nil {
-		return "", "", fmt.Errorf("downloading module %s: %w: %s", module, err, out)
-	}
-	return answer.Dir, answer.Version, nil
 }
 
 func convert(source, destination, version string) error {
