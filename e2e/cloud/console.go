@@ -191,14 +191,11 @@ func (q query) leftovers() error {
 	for _, thing := range left {
 		q.say("%s\n", thing)
 	}
-	switch len(left) {
-	case 0:
-		q.say("nothing is left\n")
-		return nil
-	case 1:
-		return errors.New("1 thing is left")
+	if len(left) > 0 {
+		return fmt.Errorf("things that are left: %d", len(left))
 	}
-	return fmt.Errorf("%d things are left", len(left))
+	q.say("nothing is left\n")
+	return nil
 }
 
 // commandFor makes one of Command's commands.
