@@ -151,17 +151,6 @@ type member struct {
 	urgent, freed bool
 }
 
-// compare is negative when m is called before other: those for whom somebody has changed something first, else who came first.
-func (m *member) compare(other *member) int {
-	switch {
-	case m.urgent == other.urgent:
-		return cmp.Compare(m.arrival, other.arrival)
-	case m.urgent:
-		return -1
-	}
-	return 1
-}
-
 // Ask reports whether a machine may start an attempt now. Whoever is told to go is taken to try until Refused, Ended, Made or
 // Leave; asking again meanwhile gives the same answer.
 func (b *Breaker[K]) Ask(k K, ask Ask) Turn {
@@ -468,7 +457,17 @@ func (b *Breaker[K]) refill(g *group[K], now time.Time) {
 			next = append(next, k)
 		}
 	}
-	slices.SortFunc(next, func(a, b K) int { return g.members[a].compare(g.members[b]) })
+	// Those for whom somebody has changed something first, else who came first.
+	slices.SortFunc(next, func(a, b K) int {
+		one, other := g.members[a], g.members[b]
+		switch {
+		case one.urgent == other.urgent:
+			return cmp.Compare(one.arrival, other.arrival)
+		case one.urgent:
+			return -1
+		}
+		return 1
+	})
 	for _, k := range next[:min(slots, len(next))] {
 		g.members[k].state = called
 		if k != b.self {

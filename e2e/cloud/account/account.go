@@ -92,12 +92,6 @@ type Error struct {
 // Error returns the message with its status.
 func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.ID, e.Message) }
 
-// IsNotFound reports whether err says that a resource does not exist.
-func IsNotFound(err error) bool {
-	var apiErr *Error
-	return errors.As(err, &apiErr) && apiErr.Status == http.StatusNotFound
-}
-
 // NotFound is the API's answer for a resource that does not exist.
 func NotFound() *Error {
 	return &Error{http.StatusNotFound, "not_found", "The resource you were accessing could not be found."}

@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -151,7 +152,8 @@ func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 		if !wait(a.ctx, d.boot.VanishAfter) {
 			return
 		}
-		if err := a.DeleteDroplet(a.ctx, Vanished, d.ID); err != nil && !IsNotFound(err) {
+		err := a.DeleteDroplet(a.ctx, Vanished, d.ID)
+		if _, gone := errors.AsType[*Error](err); err != nil && !gone {
 			a.opts.Log.Error("letting droplet vanish", "id", d.ID, "error", err)
 		}
 	})
