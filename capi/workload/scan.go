@@ -50,20 +50,7 @@ func (s *scanner) read(p []byte) error {
 
 func (s *scanner) next(b byte) error {
 	if s.inText {
-		switch {
-		case s.escaping:
-			s.escaping = false
-		case b == '\\':
-			s.escaping = true
-		case b == '"':
-			s.inText = false
-			return s.endNumber()
-		}
-		if len(s.key) < maxKey {
-			s.key = append(s.key, b)
-		}
-		s.number.next(b)
-		return nil
+		return s.nextOfText(b)
 	}
 	switch b {
 	case '"':
@@ -91,6 +78,19 @@ func (s *scanner) next(b byte) error {
 	default:
 		s.number.next(b)
 	}
+	return nil
+}
+
+func (s *scanner) nextOfText(b byte) error {
+	if b == '"' && !s.escaping {
+		s.inText = false
+		return s.endNumber()
+	}
+	s.escaping = b == '\\' && !s.escaping
+	if len(s.key) < maxKey {
+		s.key = append(s.key, b)
+	}
+	s.number.next(b)
 	return nil
 }
 
