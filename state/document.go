@@ -39,7 +39,7 @@ const (
 	// ResultKey holds the Result of the last finished operation as JSON.
 	ResultKey = "result.json"
 	// CredentialKey, in the Secret <m>-machine-credential, holds a Credential as JSON: the one given to the last Job, kept so that
-	// the server can still be removed when the credential's Secret is gone.
+	// the server can still be removed when the credential's Secret is gone. Earlier managers kept it in the state.
 	CredentialKey = "credential.json"
 	// VerdictKey, the one key that the manager writes, holds a Result as JSON: how the last Job ended whose pod left none, as Kubernetes told it. The Job and its
 	// pod, which told it, do not stay.

@@ -30,6 +30,8 @@ type State struct {
 	Result  Document[Result]
 	// Verdict is how the last Job ended that left no Result.
 	Verdict Document[Result]
+	// Credential is the one given to the last Job, where an earlier manager kept it.
+	Credential Document[Credential]
 	// ExtractedConfig is the machine directory, a tar.gz that nobody has looked at.
 	ExtractedConfig []byte
 	// PrivateKey, PublicKey and KnownHosts are the server's access data, OpenSSH formats.
@@ -82,7 +84,7 @@ func Read(secret *corev1.Secret) State {
 func Of(data map[string][]byte) State {
 	s := State{
 		Journal: documentOf(ReadJournal(data)), Server: documentOf(ReadServer(data)), Result: documentOf(ReadResult(data, ResultKey)),
-		Verdict:         documentOf(ReadResult(data, VerdictKey)),
+		Verdict: documentOf(ReadResult(data, VerdictKey)), Credential: documentOf(ReadCredential(data)),
 		ExtractedConfig: data[ExtractedConfigKey], PrivateKey: data[SSHPrivateKeyKey], PublicKey: data[SSHPublicKeyKey],
 		KnownHosts: data[SSHKnownHostsKey], log: data[LogKey],
 	}

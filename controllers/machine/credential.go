@@ -133,5 +133,27 @@ func (r *Reconciler) lastCredential(ctx context.Context, s *scope) (state.Creden
 			return last, nil
 		}
 	}
-	return state.Credential{}, nil
+	return s.state.Credential.Value, nil
+}
+
+// moveCredential copies the credential out of a state that an earlier manager wrote, if it has one.
+func (r *Reconciler) moveCredential(ctx context.Context, s *scope) error {
+	old, ok := s.state.secret.Data[state.CredentialKey]
+	if !ok {
+		return nil
+	}
+	moved, err := jobrunner.CredentialSecret(jobrunner.Task{Owner: s.Reference(), Credential: s.state.Credential.Value,
+		Request: jobrunner.Request{Machine: s.ref(), Namespace: s.home.Namespace, Driver: state.DriverRef{Name: r.kind.Driver}}})
+	if err != nil {
+		return err
+	}
+	if !s.state.Credential.IsRead() {
+		return nil // nothing of it can be used
+	}
+	moved.Data[state.CredentialKey] = bytes.Clone(old)
+	err = r.Client.Create(ctx, moved, client.FieldOwner(FieldOwner))
+	if client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("moving the credential out of the state Secret: %w", err)
+	}
+	return nil
 }

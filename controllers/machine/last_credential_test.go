@@ -36,29 +36,61 @@ func TestLastCredential_isNotInTheState(t *testing.T) {
 	require.Empty(t, testkit.ExpectExists(t, s.client, s.lastCredential()).Finalizers, "the garbage collector may have it")
 }
 
+// asBefore makes the state what an earlier manager left: the credential in it, and nowhere else.
+func (s *subject) asBefore() {
+	s.Helper()
+	last := testkit.ExpectExists(s, s.client, s.lastCredential())
+	s.write(map[string]any{state.CredentialKey: string(last.Data[state.CredentialKey])})
+	last.Finalizers = nil
+	s.update(last)
+	s.delete(last)
+}
+
+func TestLastCredential_movesOutOfAnOldState(t *testing.T) {
+	s := made(t)
+	s.asBefore()
+	s.reconcile()
+	require.NotContains(t, testkit.ExpectExists(t, s.client, s.stateSecret()).Data, state.CredentialKey)
+	s.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
+	credential, err := state.ReadCredential(testkit.ExpectExists(t, s.client, s.lastCredential()).Data)
+	require.NoError(t, err)
+	require.Equal(t, "cred", credential.Name)
+	clear(s.writes)
+	s.reconcile()
+	require.Zero(t, s.wrote(), "%v", s.writes)
+}
+
 // Whoever may write Secrets beside the machine may write the one of last resort: of what it names, the driver's process is given the
 // driver's own variables and files only, for it may run where other machines' drivers do.
 func TestLastCredential_namesOnlyWhatTheDriverTakes(t *testing.T) {
-	s := made(t)
-	forged, err := json.Marshal(state.Credential{Name: "cred", Version: "v", Env: map[string]string{
-		"DIGITALOCEAN_ACCESS_TOKEN": "token", "DIGITALOCEAN_SSH_USER": "root", "DIGITALOCEAN_EXTRA": "kept", "DIGITALOCEAN_CONFIG_FILE": "/x",
-		"AWS_CONFIG_FILE": "/x", "HTTPS_PROXY": "http://x", "https_proxy": "http://x", "LD_PRELOAD": "/x.so", "PATH": "/x", "SSL_CERT_FILE": "/x",
-		"MACHINE_PLUGIN_DRIVER_NAME": "generic", "GODEBUG": "x",
-	}, Files: map[string][]byte{"digitalocean-ssh-key-path": []byte("key"), "digitalocean-region": []byte("/etc/passwd"), "other": nil}})
-	require.NoError(t, err)
-	s.write(map[string]any{state.CredentialKey: `{"name":"cred","env":{"DIGITALOCEAN_ACCESS_TOKEN":"of the state"}}`}) // nobody reads it there
-	last := testkit.ExpectExists(t, s.client, s.lastCredential())
-	last.Data[state.CredentialKey] = forged
-	s.update(last)
-	s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
-	s.remove()
-	request := s.requestOf(state.Remove, 1)
-	require.Equal(t, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "token", "DIGITALOCEAN_SSH_USER": "root", "DIGITALOCEAN_EXTRA": "kept"}, request.CredentialEnv)
-	require.NotContains(t, request.Files, "digitalocean-region")
-	require.NotContains(t, request.Files, "other")
-	message := s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason).Message
-	require.Contains(t, message, "LD_PRELOAD")
-	require.Contains(t, message, "are none of the driver's and are left out")
+	for name, old := range map[string]bool{"in its Secret": false, "in an old state": true} {
+		t.Run(name, func(t *testing.T) {
+			s := made(t)
+			forged, err := json.Marshal(state.Credential{Name: "cred", Version: "v", Env: map[string]string{
+				"DIGITALOCEAN_ACCESS_TOKEN": "token", "DIGITALOCEAN_SSH_USER": "root", "DIGITALOCEAN_EXTRA": "kept", "DIGITALOCEAN_CONFIG_FILE": "/x",
+				"AWS_CONFIG_FILE": "/x", "HTTPS_PROXY": "http://x", "https_proxy": "http://x", "LD_PRELOAD": "/x.so", "PATH": "/x", "SSL_CERT_FILE": "/x",
+				"MACHINE_PLUGIN_DRIVER_NAME": "generic", "GODEBUG": "x",
+			}, Files: map[string][]byte{"digitalocean-ssh-key-path": []byte("key"), "digitalocean-region": []byte("/etc/passwd"), "other": nil}})
+			require.NoError(t, err)
+			if old {
+				s.asBefore()
+				s.write(map[string]any{state.CredentialKey: string(forged)})
+			} else {
+				last := testkit.ExpectExists(t, s.client, s.lastCredential())
+				last.Data[state.CredentialKey] = forged
+				s.update(last)
+			}
+			s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cred"}})
+			s.remove()
+			request := s.requestOf(state.Remove, 1)
+			require.Equal(t, map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": "token", "DIGITALOCEAN_SSH_USER": "root", "DIGITALOCEAN_EXTRA": "kept"}, request.CredentialEnv)
+			require.NotContains(t, request.Files, "digitalocean-region")
+			require.NotContains(t, request.Files, "other")
+			message := s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason).Message
+			require.Contains(t, message, "LD_PRELOAD")
+			require.Contains(t, message, "are none of the driver's and are left out")
+		})
+	}
 }
 
 // The manager's pull Secret is where a Job runs as long as that does, and writes over nobody's.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -156,7 +157,8 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 	fallback := s.fallbackOf()
 	// What the copy says: the pod's documents, and what was noted beside them.
 	secret := cmp.Or(s.state.secret, &corev1.Secret{})
-	notes := state.CopyNotes(secret.Annotations)
+	data, notes := maps.Clone(secret.Data), state.CopyNotes(secret.Annotations)
+	delete(data, state.CredentialKey)
 	notes[rkev1.TaggedUIDAnnotation] = s.state.TaggedUID
 	if s.mayHaveServer() {
 		state.NoteLost(notes)
@@ -164,7 +166,7 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 	copied := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fallback.Namespace, Name: jobrunner.StateSecretName(fallback.Name),
 			Labels: map[string]string{rkev1.MachineUIDLabel: string(s.GetUID())}, Annotations: notes},
-		Type: rkev1.MachineStateSecretType, Data: secret.Data}
+		Type: rkev1.MachineStateSecretType, Data: data}
 	copies := []client.Object{copied}
 	if s.credential.Name != "" {
 		credential, err := jobrunner.CredentialSecret(jobrunner.Task{Base: fallback.Name, Credential: s.credential,

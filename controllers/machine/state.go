@@ -185,7 +185,7 @@ func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// ensureOwnership puts back what keeps a machine, its state and its credential until the server is gone, and what tells whose the state is. A restored
+// ensureOwnership puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored
 // backup, or a tool that takes owners away, may have lost it.
 func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 	if !s.state.Claimed {
@@ -196,25 +196,45 @@ func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 			return fmt.Errorf("putting the finalizer back: %w", err)
 		}
 	}
-	secrets := []client.Object{s.state.secret}
-	// Of the credential of last resort no more than its metadata is looked at.
-	credential := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, credential)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("looking for the Secret with the credential: %w", err)
-	case err == nil && credential.DeletionTimestamp.IsZero() && (metav1.IsControlledBy(credential, s) || s.succeeds(credential)):
-		secrets = append(secrets, credential)
+	if err := r.ensureCredentialOwnership(ctx, s); err != nil {
+		return err
 	}
-	for _, secret := range secrets {
-		before := secret.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a deep copy has the type of its original
-		// Comparing the two would cost each look at a machine a quarter of all that it allocates.
-		if finalizer, owner := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer), s.ensureOwner(secret); !finalizer && !owner {
-			continue
-		}
-		if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("putting the owner and finalizer of the Secret %s back: %w", secret.GetName(), err)
-		}
+	if err := r.moveCredential(ctx, s); err != nil {
+		return err
+	}
+	secret := s.state.secret
+	before := secret.DeepCopy()
+	_, moved := secret.Data[state.CredentialKey]
+	delete(secret.Data, state.CredentialKey)
+	// Comparing the two would cost each look at a machine a quarter of all that it allocates.
+	if finalizer, owner := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer), s.ensureOwner(secret); !finalizer && !owner && !moved {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("putting the state Secret's owner and finalizer back: %w", err)
+	}
+	return nil
+}
+
+// ensureCredentialOwnership does the same for the credential of last resort, of which no more than its metadata is looked at.
+func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) error {
+	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the Secret with the credential: %w", err)
+	}
+	if !secret.DeletionTimestamp.IsZero() || !metav1.IsControlledBy(secret, s) && !s.succeeds(secret) {
+		return nil
+	}
+	before := secret.DeepCopy()
+	if finalizer, owner := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer), s.ensureOwner(secret); !finalizer && !owner {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("putting the owner and finalizer of the Secret with the credential back: %w", err)
 	}
 	return nil
 }
