@@ -78,6 +78,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"no data dir":   {[]string{"server"}, "--data-dir"},
 		"disable":       {[]string{"server", "--data-dir", dir, "--disable", "etcd"}, "only controller-manager and scheduler"},
+		"address":       {[]string{"server", "--data-dir", dir, "--bind-address", "x"}, "--bind-address x"},
 		"no image":      {[]string{"images", "import", "--data-dir", dir}, "no image archive given"},
 		"node, no kcm":  {[]string{"server", "--data-dir", dir, "--node", "--disable", "scheduler"}, "--node needs"},
 		"short-lived":   {[]string{"server", "--data-dir", dir, "--node", "--ephemeral"}, "exclude each other"},

@@ -8,6 +8,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ const (
 type Options struct {
 	// DataDir is where everything is kept.
 	DataDir string
+	// BindAddress is what the API server listens on: by default 127.0.0.1, and
+	// all addresses when this machine is a node, because pods must reach it.
+	BindAddress string
 	// Ephemeral removes the data directory at the end and does not wait for
 	// anything to stop gracefully.
 	Ephemeral bool
@@ -114,6 +118,9 @@ func (o Options) validate() error {
 			return errors.New("--ephemeral and --node exclude each other: a node is taken down gracefully")
 		}
 	}
+	if o.BindAddress != "" && net.ParseIP(o.BindAddress) == nil {
+		return fmt.Errorf("--bind-address %s is not an IP address", o.BindAddress)
+	}
 	return nil
 }
 
@@ -152,11 +159,11 @@ func (s *server) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("naming the node: %w", err)
 	}
-	bind := net.IPv4(127, 0, 0, 1)
-	if s.opts.RunNode { // pods must reach the API server
-		bind = net.IPv4zero
+	bind := "127.0.0.1"
+	if s.opts.RunNode {
+		bind = "0.0.0.0"
 	}
-	s.plane = &controlplane.Plane{Dir: s.dir, Ports: ports, NodeName: strings.ToLower(host), Bind: bind,
+	s.plane = &controlplane.Plane{Dir: s.dir, Ports: ports, NodeName: strings.ToLower(host), Bind: net.ParseIP(cmp.Or(s.opts.BindAddress, bind)),
 		Pods: controlplane.PodCIDR, Services: controlplane.ServiceCIDR, Disabled: s.opts.Disable, Kubeconfigs: []string{s.dir.Kubeconfig(), s.opts.Kubeconfig}}
 	s.plane.Advertise = s.plane.Bind
 	if s.plane.Bind.IsUnspecified() {
