@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"regexp"
 	"strings"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
@@ -42,9 +41,25 @@ func DriverNamed(name string, drivers []v3.NodeDriver) *v3.NodeDriver {
 	return found
 }
 
-// password is what is before that of a URL, without two slashes before those of the URL, and the password, up to the last @ before a path.
-var password = regexp.MustCompile(`^((?:(?:/?[^/])*:)?//[^/?#:]*):[^/?#]*@`)
-
 // ShownURL is a URL as it may be shown: without the password that it may have. It takes anything, for a spec that is refused
 // is shown, too.
-func ShownURL(text string) string { return password.ReplaceAllString(text, "$1:xxxxx@") }
+func ShownURL(text string) string {
+	start := strings.Index(text, "//")
+	if start < 0 || start > 0 && text[start-1] != ':' {
+		return text
+	}
+	scheme, rest := text[:start+2], text[start+2:]
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return text
+	}
+	user, _, hasPassword := strings.Cut(authority[:at], ":")
+	if !hasPassword {
+		return text
+	}
+	return scheme + user + ":xxxxx" + rest[at:]
+}

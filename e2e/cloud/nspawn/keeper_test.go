@@ -92,7 +92,7 @@ func TestAwaitEnd_powerCycle(t *testing.T) {
 	go func() { printed <- b.AwaitEnd(ctx, "d1") }() // begins while the server has no keeper
 	own, err := startTime(os.Getpid())
 	require.NoError(t, err)
-	time.Sleep(2 * askEvery)
+	time.Sleep(2 * askEvery) // so that it has looked; had it not, it would not have been misled either
 	require.NoError(t, process{PID: os.Getpid(), Start: own}.save(dir))
 	require.NoError(t, os.WriteFile(dir.in(consoleLog), []byte("panic\n"), 0o600))
 	unlock()
