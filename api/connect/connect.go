@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Path of the endpoint that agents register at, with POST.
@@ -56,24 +58,35 @@ type Answer struct {
 	Ticket string `json:"ticket,omitempty"`
 }
 
-// DecodeRequest reads a request and verifies that whoever sent it holds its key. It is for the endpoint to know whose that key is, and what time it is.
+// DecodeRequest reads a request and verifies that its sender holds the key. The endpoint then knows the key and the agent's clock. The names of a request are
+// names that the API server allows, or empty. Errors are short: they repeat nothing of the request, because the endpoint logs them.
 func DecodeRequest(body []byte, signature string) (Request, error) {
-	var r Request
 	if len(body) > MaxRequestBytes {
-		return r, fmt.Errorf("decoding a request of %d bytes: at most %d are read", len(body), MaxRequestBytes)
+		return Request{}, fmt.Errorf("decoding a request of %d bytes: the limit is %d", len(body), MaxRequestBytes)
 	}
-	if err := json.Unmarshal(body, &r); err != nil {
-		return Request{}, fmt.Errorf("decoding a request: %w", err)
+	var r Request
+	if json.Unmarshal(body, &r) != nil {
+		return Request{}, errors.New("decoding a request: invalid JSON, or a field of another type")
 	}
 	if len(r.PublicKey) != ed25519.PublicKeySize {
-		return Request{}, errors.New("decoding a request: its public key is no ed25519 key")
+		return Request{}, errors.New("decoding a request: publicKey is not an ed25519 key")
 	}
 	raw, err := base64.StdEncoding.DecodeString(signature)
 	if err != nil || !ed25519.Verify(r.PublicKey, append([]byte(domain), body...), raw) {
-		return Request{}, errors.New("decoding a request: its signature is not that of its key")
+		return Request{}, errors.New("decoding a request: the signature does not match publicKey")
+	}
+	if r.Namespace != "" && !validNamespace(r.Namespace) {
+		return Request{}, errors.New("decoding a request: namespace is not a valid name of a namespace")
+	}
+	if r.SecretName != "" && !validSecretName(r.SecretName) {
+		return Request{}, errors.New("decoding a request: secretName is not a valid name of a Secret")
 	}
 	return r, nil
 }
+
+// Requests and tokens have the same names: a name with other characters would be part of a path of the API server.
+func validNamespace(name string) bool  { return len(validation.IsDNS1123Label(name)) == 0 }
+func validSecretName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 // Sign makes the value of SignatureHeader.
 func Sign(key ed25519.PrivateKey, body []byte) string {

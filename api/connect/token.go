@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Token is a bootstrap token: it lets the agent of one machine register once. It names the plan Secret, so that any replica finds what it is
@@ -51,7 +49,7 @@ func (t Token) Matches(hash string) bool {
 func ParseToken(s string) (Token, error) {
 	parts := strings.Split(s, "/")
 	if len(s) > maxToken || len(parts) != 4 || parts[0] != tokenPrefix || len(parts[3]) < minRandom ||
-		len(validation.IsDNS1123Label(parts[1])) > 0 || len(validation.IsDNS1123Subdomain(parts[2])) > 0 {
+		!validNamespace(parts[1]) || !validSecretName(parts[2]) {
 		return Token{}, errors.New("it is no bootstrap token")
 	}
 	return Token{Namespace: parts[1], SecretName: parts[2], random: parts[3]}, nil

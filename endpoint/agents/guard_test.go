@@ -1,7 +1,10 @@
 package agents_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -15,8 +18,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/api/connect"
@@ -29,10 +41,15 @@ type crowded struct {
 	*testing.T
 	url     string
 	handler http.Handler
+	events  *events.FakeRecorder
 	// asked are the requests that reached the API server, watching the watches that it holds.
 	asked, watching atomic.Int64
 	// silent has the API server not even begin to answer who watches.
 	silent atomic.Bool
+	// down has the API server answer each request with a long error.
+	down atomic.Bool
+	// skew is added to the clock of agents that register.
+	skew time.Duration
 }
 
 var ticketSecret = []byte("all replicas have it")
@@ -43,6 +60,8 @@ func newCrowded(t *testing.T) *crowded {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
 		switch {
+		case c.down.Load():
+			http.Error(w, strings.Repeat("the database does not answer ", 500), http.StatusInternalServerError)
 		case r.Header.Get("Authorization") != "Bearer good":
 			w.WriteHeader(http.StatusUnauthorized)
 		case r.URL.Query().Has("watch"):
@@ -59,7 +78,12 @@ func newCrowded(t *testing.T) *crowded {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "drover-agent-linux-amd64"), make([]byte, 16<<20), 0o600))
 	assets, err := agents.LoadAssets(dir)
 	require.NoError(t, err)
-	c.handler, err = agents.New(agents.Options{API: &rest.Config{Host: api.URL}, Assets: assets, Authorities: func(string) []byte { return nil },
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	own, err := client.New(&rest.Config{Host: api.URL, BearerToken: "the manager's", QPS: -1}, client.Options{Scheme: clientgoscheme.Scheme, Mapper: mapper})
+	require.NoError(t, err)
+	c.events = events.NewFakeRecorder(100)
+	c.handler, err = agents.New(agents.Options{Client: own, Recorder: c.events, API: &rest.Config{Host: api.URL}, Assets: assets, Authorities: func(string) []byte { return nil },
 		TicketSecret: func() []byte { return ticketSecret }})
 	require.NoError(t, err)
 	server := httptest.NewServer(c.handler)
@@ -97,6 +121,67 @@ func (c *crowded) answer(by *http.Client, path, token string) (int, http.Header)
 	_, err = io.Copy(io.Discard, resp.Body)
 	require.NoError(c, err)
 	return resp.StatusCode, resp.Header
+}
+
+// register sends a request with a key, from 127.0.0.1, and returns the answer. Lines of the log go to a sink.
+func (c *crowded) register(at client.ObjectKey, lines logr.Logger) (int, string) {
+	c.Helper()
+	key := newAgent(2, "").key
+	body, err := json.Marshal(connect.Request{PublicKey: key.Public().(ed25519.PublicKey), Time: time.Now().Add(c.skew), Namespace: at.Namespace, SecretName: at.Name})
+	require.NoError(c, err)
+	w, req := httptest.NewRecorder(), httptest.NewRequestWithContext(log.IntoContext(c.Context(), lines), http.MethodPost, connect.Path, bytes.NewReader(body))
+	req.Header.Set(connect.SignatureHeader, connect.Sign(key, body))
+	req.RemoteAddr = "127.0.0.1:1"
+	c.handler.ServeHTTP(w, req)
+	return w.Code, w.Body.String()
+}
+
+// A request with names that the API server does not allow does not reach the API server. It is rejected with 400, and the throttle counts it.
+func TestRegister_names(t *testing.T) {
+	c := newCrowded(t)
+	codes := map[int]int{}
+	long := strings.Repeat("x/%2e", 2500)
+	for _, bad := range []client.ObjectKey{{Namespace: "a/b", Name: "c"}, {Namespace: "a%2fb", Name: "c"}, {Namespace: "a", Name: "../b"}, {Namespace: long, Name: "c"}} {
+		for range 10 {
+			code, text := c.register(bad, logr.Discard())
+			codes[code]++
+			require.Less(t, len(text), 200)
+		}
+	}
+	require.LessOrEqual(t, codes[http.StatusBadRequest], 25, "20, and one every two seconds: %v", codes)
+	require.Equal(t, 40, codes[http.StatusBadRequest]+codes[http.StatusTooManyRequests], "%v", codes)
+	require.Zero(t, c.asked.Load())
+}
+
+// The throttle counts every failure, also of the API server and of a clock. Lines of the log stay short.
+func TestRegister_failuresCount(t *testing.T) {
+	for name, tt := range map[string]struct {
+		skew time.Duration
+		want int
+	}{
+		"the API server fails": {0, http.StatusServiceUnavailable},
+		"the clock is wrong":   {time.Hour, http.StatusConflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowded(t)
+			c.down.Store(true)
+			c.skew = tt.skew
+			longest := 0
+			lines := funcr.New(func(_, args string) { longest = max(longest, len(args)) }, funcr.Options{Verbosity: 1})
+			codes := map[int]int{}
+			for range 60 {
+				code, _ := c.register(client.ObjectKey{Namespace: "a", Name: "one-machine-plan"}, lines)
+				codes[code]++
+			}
+			require.LessOrEqual(t, codes[tt.want], 25, "20, and one every two seconds: %v", codes)
+			require.Equal(t, 60, codes[tt.want]+codes[http.StatusTooManyRequests], "%v", codes)
+			require.Less(t, longest, 1500)
+			if tt.want == http.StatusServiceUnavailable {
+				require.Positive(t, longest)
+				require.Empty(t, c.events.Events, "a failure of the API server is not a guess")
+			}
+		})
+	}
 }
 
 // known is the token of an agent that has a ticket for a plan Secret.

@@ -93,19 +93,37 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var no *refusal
 	switch {
 	case errors.As(err, &no):
-		if no.code == http.StatusUnauthorized || no.code == http.StatusBadRequest {
+		// The throttle counts each failure but its own and that of a full endpoint, which would never end otherwise.
+		switch no.code {
+		case http.StatusTooManyRequests:
+		case http.StatusUnauthorized, http.StatusBadRequest:
 			r.charge(req.Context(), v)
 			log.FromContext(req.Context()).V(1).Info("Refusing an agent", "address", v.address, "why", no.text)
+		default:
+			r.guard.throttle.charge(v)
 		}
 		refused(w, no)
 	case err != nil:
-		log.FromContext(req.Context()).Error(err, "Registering an agent")
+		r.guard.throttle.charge(v)
+		log.FromContext(req.Context()).Error(logged(err), "Registering an agent", "address", v.address)
 		refused(w, &refusal{http.StatusServiceUnavailable, "the management cluster does not answer: try again"})
 	default:
 		registrations.WithLabelValues("200").Inc()
 		endpoint.Prove(req.Context())
 		answer(w, "application/json", granted)
 	}
+}
+
+// maxLogged bounds an error in the log, in bytes: any stranger can cause the line.
+const maxLogged = 1 << 10
+
+// logged returns an error that is short enough for the log.
+func logged(err error) error {
+	text := err.Error()
+	if len(text) <= maxLogged {
+		return err
+	}
+	return fmt.Errorf("%s… (%d bytes more)", strings.ToValidUTF8(text[:maxLogged], ""), len(text)-maxLogged)
 }
 
 func refused(w http.ResponseWriter, no *refusal) {
@@ -278,6 +296,6 @@ func (r *registrar) noteSeen(ctx context.Context, secret *corev1.Secret, now tim
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
 		secret.UID, rkev1.AgentSeenAnnotation, now.Format(time.RFC3339)))
 	if err := r.Client.Patch(ctx, secret.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
-		log.FromContext(ctx).Error(err, "Noting that an agent called", "secret", client.ObjectKeyFromObject(secret))
+		log.FromContext(ctx).Error(logged(err), "Noting that an agent called", "secret", client.ObjectKeyFromObject(secret))
 	}
 }
