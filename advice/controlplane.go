@@ -31,15 +31,15 @@ func (c ControlPlane) On(reason string) []string {
 
 const (
 	nextEditControlPlane = "Change it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"
-	nextSeeReleases      = "See which releases are known: docs/releases.md says how to add some"
-	nextSeeSecrets       = "See which Secrets there are: kubectl get secrets -n {ns}"
-	nextSeeAgent         = "Look on the server whether the agent runs and what it says: drover ssh {machine} -n {ns} -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'"
-	nextMachineLogs      = "Read what its agent says: drover logs {machine} -n {ns} --agent"
-	nextSeeMachines      = "See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n {ns} --show-labels"
+	nextSeeReleases      = "See docs/releases.md for the known releases and how to add more"
+	nextSeeSecrets       = "List the Secrets: kubectl get secrets -n {ns}"
+	nextSeeAgent         = "Check on the server whether the agent runs, and read its log: drover ssh {machine} -n {ns} -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'"
+	nextMachineLogs      = "Read the agent's report: drover logs {machine} -n {ns} --agent"
+	nextSeeMachines      = "List the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n {ns} --show-labels"
 )
 
 // NextStuck is for an agent that cannot go on for what is no step of its plan.
-const NextStuck = "Mend on the server what it says, such as by making room where no space is left: the agent tries again by itself, within about a minute"
+const NextStuck = "Fix the problem that the message names on the server, for example free disk space. The agent retries automatically, within about a minute"
 
 // controlPlane is what to do, best first.
 var controlPlane = map[string][]string{
@@ -50,56 +50,56 @@ var controlPlane = map[string][]string{
 	rkev1.NoEtcdMachineReason:            {nextSeeMachines},
 	rkev1.NoControlPlaneMachineReason:    {nextSeeMachines},
 	rkev1.EtcdLostReason: {
-		"If an earlier Cluster of this name has left that Secret, and nobody needs its data or snapshots, delete it, and this cluster is made: kubectl delete {kind} {object} -n {ns}",
-		"Nothing brings the data back but a snapshot, and restoring one is not built yet: make another cluster and restore there",
-		"See what is left: kubectl get machines.cluster.x-k8s.io -n {ns}",
+		"If the Secret belongs to an earlier Cluster of this name, and its data and snapshots are no longer needed, delete the Secret. Drover then creates this cluster: kubectl delete {kind} {object} -n {ns}",
+		"Only a snapshot can restore the data, and Drover cannot restore snapshots yet. Create another cluster and restore the snapshot there",
+		"List the remaining Machines: kubectl get machines.cluster.x-k8s.io -n {ns}",
 	},
 	rkev1.OwnerUnknownReason:  {nextSeeMachines},
 	rkev1.DeletingReason:      {nextSeeMachines},
-	rkev1.MachinesExistReason: {"Delete the whole cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io {cluster} -n {ns}", nextSeeMachines},
+	rkev1.MachinesExistReason: {"To delete the whole cluster: kubectl delete clusters.cluster.x-k8s.io {cluster} -n {ns}", nextSeeMachines},
 	rkev1.WaitingForOwnerReason: {
-		"If a Cluster names it and does not take it up, touch that; by itself Cluster API tries again within a quarter of an hour: " +
+		"If a Cluster names it but does not become its owner, trigger a reconcile of the Cluster. Otherwise Cluster API retries within 15 minutes: " +
 			"kubectl annotate clusters.cluster.x-k8s.io {cluster} -n {ns} --overwrite drover.cattle.io/touched=again",
 	},
 	rkev1.ClusterHasAnotherReason: {
-		"See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml",
-		"If the Cluster's servers were made with this one, have spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
-		"If nobody needs this one, delete it: kubectl delete rkecontrolplanes.rke.cattle.io {name} -n {ns}",
+		"See which control plane the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml",
+		"If the Cluster's servers were created with this control plane, name it in spec.controlPlaneRef again: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
+		"If this control plane is not needed, delete it: kubectl delete rkecontrolplanes.rke.cattle.io {name} -n {ns}",
 	},
-	rkev1.AuthorityInvalidReason: {"Mend the Secret that the message names, or delete it before there is a server, to have one made: kubectl get secrets -n {ns}"},
+	rkev1.AuthorityInvalidReason: {"Correct the Secret that the message names. While the cluster has no server, you can also delete it, and Drover creates a new one: kubectl get secrets -n {ns}"},
 	rkev1.EndpointInvalidReason: {
-		"Correct the RKECluster's spec.controlPlaneEndpoint, which goes before the Cluster's: kubectl get rkeclusters.rke.cattle.io,clusters.cluster.x-k8s.io -n {ns} -o yaml",
+		"Correct spec.controlPlaneEndpoint of the RKECluster, which takes precedence over that field of the Cluster: kubectl get rkeclusters.rke.cattle.io,clusters.cluster.x-k8s.io -n {ns} -o yaml",
 	},
 	rkev1.ClusterSecretMissingReason: {
-		"Bring the Secret that the message names back from a backup, without its ownerReferences, which the control plane sets again: with another Secret, " +
-			"the cluster's servers and the manager would not know each other",
-		"If this is a copy of a control plane, for a cluster that is yet to be made: kubectl annotate rkecontrolplanes.rke.cattle.io {name} -n {ns} " + rkev1.BootstrappedAnnotation + "-",
+		"Restore the Secret that the message names from a backup, without its ownerReferences (the control plane sets them again). With a different Secret, " +
+			"the cluster's servers and the manager cannot authenticate each other",
+		"If this is a copy of a control plane for a cluster that does not exist yet: kubectl annotate rkecontrolplanes.rke.cattle.io {name} -n {ns} " + rkev1.BootstrappedAnnotation + "-",
 	},
 	rkev1.WarningsReason: {
 		"Change it: kubectl edit rkecontrolplanes.rke.cattle.io {itself} -n {ns}",
-		"Give it a control plane of its own: kubectl edit clusters.cluster.x-k8s.io {other} -n {ns}",
-		"Leave the version as it is, or take it out where all machines may be replaced, never the only server: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
-		"Take the version out: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
-		"Delete a Node whose server is gone, or another Machine's by now, whose kubelet is then started again: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {node}",
-		"Open the way from the manager to {endpoint}, or correct the RKECluster's spec.controlPlaneEndpoint: kubectl get rkeclusters.rke.cattle.io -n {ns} -o yaml",
+		"Give that Cluster its own control plane: kubectl edit clusters.cluster.x-k8s.io {other} -n {ns}",
+		"Keep the version, or remove it if all machines may be replaced. Never remove it for the only server of a cluster: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
+		"Remove the version: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
+		"Delete the Node if its server is gone or now belongs to another Machine. In the second case, restart the kubelet afterwards: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {node}",
+		"Allow connections from the manager to {endpoint}, or correct spec.controlPlaneEndpoint of the RKECluster: kubectl get rkeclusters.rke.cattle.io -n {ns} -o yaml",
 	},
 	rkev1.APINotReachedReason: {
-		"Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint",
+		"Allow connections from the manager to the address in the message. Check firewalls, routes and spec.controlPlaneEndpoint of the RKECluster",
 		nextSeeMachines,
 	},
-	rkev1.ReferencesExceededReason: {"Name fewer objects, or put less into them: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
-	rkev1.PlansExceededReason:      {"Make another cluster for some of the machines, or see who else writes plan Secrets: kubectl get secrets -n {ns} --field-selector type=rke.cattle.io/machine-plan"},
+	rkev1.ReferencesExceededReason: {"Reference fewer objects, or make them smaller: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.PlansExceededReason:      {"Move some machines to another cluster. Check whether another client writes plan Secrets: kubectl get secrets -n {ns} --field-selector type=rke.cattle.io/machine-plan"},
 	rkev1.ConfigInvalidReason:      {nextEditControlPlane},
 	rkev1.MachineInvalidReason: {
-		"Correct the annotation in the template of its MachineDeployment, which passes it on to its Machines and replaces none: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
+		"Correct the annotation in the template of its MachineDeployment. It is copied to existing Machines, and no machine is replaced: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
 		"Correct the annotation: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
-		"Where the message names spec.common, correct it here, and in the machine template for later machines: kubectl edit {infra} -n {ns}",
+		"If the message names spec.common, correct it here, and in the machine template for future machines: kubectl edit {infra} -n {ns}",
 	},
 	rkev1.RegistrySecretMissingReason: {nextSeeSecrets, nextEditControlPlane},
 	rkev1.RegistrySecretInvalidReason: {nextSeeSecrets, nextEditControlPlane},
-	rkev1.FileSourceMissingReason:     {"See which there are: kubectl get {kind}s -n {ns}", nextEditControlPlane},
+	rkev1.FileSourceMissingReason:     {"List the objects of this kind: kubectl get {kind}s -n {ns}", nextEditControlPlane},
 	rkev1.FileSourceNotAuthorizedReason: {
-		"Share it; where the annotation lists other clusters, name them too, separated by commas, with --overwrite: kubectl annotate {kind} {object} -n {ns} " +
+		"Authorize the cluster. If the annotation already lists other clusters, include them, separated by commas, and add --overwrite: kubectl annotate {kind} {object} -n {ns} " +
 			rkev1.AuthorizedForClustersAnnotation + "={cluster}",
 		nextEditControlPlane,
 	},
@@ -108,33 +108,33 @@ var controlPlane = map[string][]string{
 	rkev1.SnapshotCredentialInvalidReason:  {nextSeeSecrets, nextEditControlPlane},
 	rkev1.NoRoleReason:                     {nextSeeMachines},
 	rkev1.OperatingSystemUnsupportedReason: {nextSeeMachines},
-	rkev1.TierUnsupportedReason:            {"Scale down the MachineDeployment that it belongs to: kubectl get machinedeployments.cluster.x-k8s.io -n {ns}"},
-	rkev1.WaitingForServerReason:           {"See how its server stands: drover why {machine} -n {ns}"},
+	rkev1.TierUnsupportedReason:            {"Scale down its MachineDeployment: kubectl get machinedeployments.cluster.x-k8s.io -n {ns}"},
+	rkev1.WaitingForServerReason:           {"See the state of its server: drover why {machine} -n {ns}"},
 	rkev1.NodeOfEarlierServerReason: {
-		"If the earlier server still runs, remove it at its cloud: the Node then goes by itself",
-		"If the machine's server has taken the Node over, delete that: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {object}",
-		"Then start its kubelet again, which registers a Node once, when it starts: drover ssh {machine}" + restartKubelet,
+		"If the earlier server still runs, remove it in the cloud. The Node is then removed automatically",
+		"If the machine's server now uses the Node's name, delete the Node: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {object}",
+		"Then restart the kubelet, which registers its Node only when it starts: drover ssh {machine}" + restartKubelet,
 	},
-	rkev1.WaitingForAgentReason: {nextSeeAgent, "If it says that its token or key is not known, have it let in anew, as docs/endpoint.md tells", nextMachineLogs},
+	rkev1.WaitingForAgentReason: {nextSeeAgent, "If the log says that the token or key is unknown, let the agent register again as docs/endpoint.md describes", nextMachineLogs},
 	rkev1.AgentSilentReason: {
 		nextSeeAgent,
-		"If the server is gone for good, and is not the cluster's only one, which has its data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",
+		"If the server is lost, delete its Machine. Never delete the cluster's only server, which holds the cluster's data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",
 	},
-	rkev1.RetryingPlanReason:        {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
-	rkev1.AgentStuckReason:          {NextStuck, "See the room on its disks: drover ssh {machine} -n {ns} -- df -h", nextMachineLogs},
-	rkev1.PlanFailedReason:          {nextMachineLogs, "Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
-	rkev1.ServerURLMissingReason:    {"Give the manager the address by which servers reach it: its flag --server-url"},
-	rkev1.ControlPlaneForeignReason: {"See what the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
+	rkev1.RetryingPlanReason:        {nextMachineLogs, "Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.AgentStuckReason:          {NextStuck, "Check the free space on its disks: drover ssh {machine} -n {ns} -- df -h", nextMachineLogs},
+	rkev1.PlanFailedReason:          {nextMachineLogs, "Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.ServerURLMissingReason:    {"Set the manager's flag --server-url to the address at which servers reach the manager"},
+	rkev1.ControlPlaneForeignReason: {"See which objects the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
 	rkev1.ControlPlaneTakenReason: {
-		"Give it an RKEControlPlane of its own in spec.controlPlaneRef, also before you delete it, for what a Cluster names is deleted with it: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
+		"Name a separate RKEControlPlane in spec.controlPlaneRef. Do this before you delete the Cluster, because the control plane that it names is deleted with it: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
 	},
-	rkev1.TokenReplayedReason:         {"If you do not know why, have another server made: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}"},
-	rkev1.RegistrationsRefusedReason:  {"Look at what runs at the address that the event names. A server of yours that was off while its bootstrap Secret was made anew needs another machine"},
-	rkev1.CertificateUnverifiedReason: {"Put the authority that signed the certificate into ca.crt of the Secret that --agents-cert-secret names"},
-	rkev1.CertificateAnnouncedReason:  {"Wait until then; to have it shown at once, see docs/endpoint.md"},
+	rkev1.TokenReplayedReason:         {"If you cannot explain it, replace the server: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}"},
+	rkev1.RegistrationsRefusedReason:  {"Check which host has the address in the event. If it is your server, and it was off while its bootstrap Secret was created again, replace its machine"},
+	rkev1.CertificateUnverifiedReason: {"Add the authority that signed the certificate to ca.crt of the Secret that --agents-cert-secret names"},
+	rkev1.CertificateAnnouncedReason:  {"Wait until then. To serve it immediately, see docs/endpoint.md"},
 	rkev1.ProbesFailingReason: {
 		"Read the distribution's own log on the server: drover ssh {machine} -n {ns} -- 'journalctl -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'",
-		nextMachineLogs, "If it began with a change, take that back: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",
+		nextMachineLogs, "If a change caused it, revert the change: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",
 	},
-	rkev1.WaitingForProbesReason: {nextMachineLogs, "Look at the distribution's own log on the server: drover ssh {machine} -n {ns}"},
+	rkev1.WaitingForProbesReason: {nextMachineLogs, "Read the distribution's own log on the server: drover ssh {machine} -n {ns}"},
 }

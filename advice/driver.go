@@ -22,11 +22,11 @@ func (d Driver) On(reason string) []string {
 }
 
 const (
-	nextCorrect  = "Correct it, and the driver is read again as soon as spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver {name}"
+	nextCorrect  = "Correct it. Drover reads the driver again when spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver {name}"
 	nextProbePod = "Look at the probe's pod: kubectl -n drover-drivers describe pods -l batch.kubernetes.io/job-name={job}"
 	nextProbeLog = "Read the probe's log: kubectl -n drover-drivers logs job/{job} --all-containers"
-	nextMachines = "See the machines: drover get -A"
-	nextCRDs     = "Look at the definitions: kubectl get crd -l io.cattle.node_driver.name={name}"
+	nextMachines = "List the machines: drover get -A"
+	nextCRDs     = "List the CRDs: kubectl get crd -l io.cattle.node_driver.name={name}"
 )
 
 // drivers is by reason of a NodeDriver's condition.
@@ -34,27 +34,27 @@ var drivers = map[string][]string{
 	v3.ReadyReason: nil, v3.ValidReason: nil, v3.DownloadedReason: nil, v3.InstalledReason: nil, v3.CompatibleReason: nil, v3.BuiltinReason: nil, v3.EstablishedReason: nil,
 	v3.InactiveReason:            {"Activate it: kubectl patch nodedriver {name} --type merge -p '{\"spec\":{\"active\":true}}'"},
 	v3.InvalidReason:             {nextCorrect},
-	v3.WeakChecksumReason:        {"Put the sha256 of what spec.url serves into spec.checksum: curl -fsSL {url} | sha256sum"},
-	v3.DoubtfulAnnotationsReason: {"Correct the annotation that the message above names, or add the one that it asks for: kubectl edit nodedriver {name}"},
-	v3.UnknownBuiltinReason: {"See the built-in drivers: drover get drivers -o wide",
-		"For a driver of your own, give the address of its binary in spec.url and its sha256 in spec.checksum"},
+	v3.WeakChecksumReason:        {"Set spec.checksum to the SHA-256 of the file at spec.url: curl -fsSL {url} | sha256sum"},
+	v3.DoubtfulAnnotationsReason: {"Correct or add the annotation that the message above names: kubectl edit nodedriver {name}"},
+	v3.UnknownBuiltinReason: {"List the built-in drivers: drover get drivers -o wide",
+		"For your own driver, set spec.url to the address of its binary and spec.checksum to its SHA-256"},
 	v3.ProbingReason:           {nextProbePod},
 	v3.ProbeFailedReason:       {nextProbeLog, nextProbePod},
-	v3.DownloadFailedReason:    {"See whether spec.url can be reached from a pod of this cluster: it may need the manager's proxy or CA settings", nextCorrect, nextProbeLog},
-	v3.ChecksumMismatchReason:  {"Make sure that the file is the one you want before you change the checksum: curl -fsSL {url} | sha256sum", nextCorrect},
-	v3.NotADriverReason:        {"spec.url must serve an ELF binary, tar.gz or zip that holds docker-machine-driver-NAME; a web page of a login or an error is a common cause", nextCorrect},
-	v3.TooLargeReason:          {"Serve the driver's stripped binary or an archive that holds nothing else", nextCorrect},
-	v3.WrongArchitectureReason: {"Give the address of a Linux binary for the nodes' processor", nextCorrect},
-	v3.DynamicallyLinkedReason: {"Give the address of a static build of the driver", "Or run Jobs with an image that has a libc: docs/install.md", nextCorrect},
-	v3.DriverUnresponsiveReason: {"If it did not start, run the binary by hand: it must print its address when started with MACHINE_PLUGIN_TOKEN=42",
-		"If it started and did not tell its flags, ask its author: GetCreateFlags must answer at once, without network and credential", nextProbeLog},
-	v3.FlagsInvalidReason: {"The message above names the flag; where it is about an annotation of the NodeDriver, such as defaults, correct that, else ask the driver's author", nextProbeLog},
-	v3.SchemaIncompatibleReason: {"Go back to the former spec.url and spec.checksum",
-		"Or make templates without the field the message above names, roll the machines over, and delete the old templates and configs"},
-	v3.NameTakenReason:        {"See which: drover get drivers", "Give this one another spec.displayName, or delete the other"},
-	v3.NotEstablishedReason:   {nextCRDs, "A name conflict with another definition shows in its conditions"},
-	v3.KeptForMachinesReason:  {nextMachines, "They can still be removed; the kinds go with the last one"},
-	v3.DeletionBlockedReason:  {nextMachines, "Delete those you do not need by their CAPI Machine or MachineDeployment"},
+	v3.DownloadFailedReason:    {"Check whether a pod of this cluster can reach spec.url. It may need the manager's proxy or CA settings", nextCorrect, nextProbeLog},
+	v3.ChecksumMismatchReason:  {"Verify that the file is the intended one before you change the checksum: curl -fsSL {url} | sha256sum", nextCorrect},
+	v3.NotADriverReason:        {"spec.url must serve an ELF binary, or a tar.gz or zip archive that contains docker-machine-driver-NAME. A common cause is a login page or an error page", nextCorrect},
+	v3.TooLargeReason:          {"Serve the stripped binary of the driver, or an archive that contains only that binary", nextCorrect},
+	v3.WrongArchitectureReason: {"Set spec.url to a Linux binary for the CPU architecture of the nodes", nextCorrect},
+	v3.DynamicallyLinkedReason: {"Set spec.url to a statically linked build of the driver", "Or run Jobs with an image that includes a libc (docs/install.md)", nextCorrect},
+	v3.DriverUnresponsiveReason: {"If it did not start, run the binary by hand with MACHINE_PLUGIN_TOKEN=42. It must print its address",
+		"If it started but did not return its flags, ask the driver's author. GetCreateFlags must return immediately, without network access or credentials", nextProbeLog},
+	v3.FlagsInvalidReason: {"The message above names the flag. If it names an annotation of the NodeDriver, such as defaults, correct the annotation. Otherwise ask the driver's author", nextProbeLog},
+	v3.SchemaIncompatibleReason: {"Restore the previous spec.url and spec.checksum",
+		"Or create templates without the field that the message above names, roll out the machines, and delete the old templates and configs"},
+	v3.NameTakenReason:        {"Find the other driver: drover get drivers", "Change spec.displayName of this driver, or delete the other driver"},
+	v3.NotEstablishedReason:   {nextCRDs, "A name conflict with another CRD shows in the CRD's conditions"},
+	v3.KeptForMachinesReason:  {nextMachines, "These machines can still be deleted. The CRDs are removed with the last one"},
+	v3.DeletionBlockedReason:  {nextMachines, "Delete the machines that are not needed by deleting their CAPI Machine or MachineDeployment"},
 	v3.RemovingKindsReason:    {nextCRDs},
-	v3.RancherInstalledReason: {"Use a cluster of its own for Drover; both must not serve the same kinds"},
+	v3.RancherInstalledReason: {"Run Drover in a separate cluster. Rancher and Drover must not both serve these kinds"},
 }

@@ -185,69 +185,69 @@ type failure struct {
 
 // Advice that comes up again and again.
 const (
-	nextClean    = "A host whose machine is no more, or was given up, is cleaned by hand, as docs/drivers.md tells, before another machine takes it"
+	nextClean    = "If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes"
 	nextLogs     = "Read the whole log: drover logs {name} -n {ns}"
-	nextWatch    = "Watch what the driver says: drover logs {name} -n {ns} -f"
-	nextRetry    = "When the cause is removed, start the next attempt at once: drover retry {name} -n {ns}"
-	nextAsk      = "When the cause is removed, let this machine ask next, at once: drover retry {name} -n {ns}"
-	nextWait     = "Wait: attempts go on with growing delays"
-	nextRecorded = "Wait: the next attempt starts from what the last one recorded"
-	nextQuota    = "Raise the quota at the cloud or remove servers you do not need; no new server is tried in a loop meanwhile"
+	nextWatch    = "Follow the driver's log: drover logs {name} -n {ns} -f"
+	nextRetry    = "When the cause is fixed, start the next attempt immediately: drover retry {name} -n {ns}"
+	nextAsk      = "When the cause is fixed, let this machine retry first, immediately: drover retry {name} -n {ns}"
+	nextWait     = "Wait: the manager retries with increasing delays"
+	nextRecorded = "Wait: the next attempt continues from the recorded state of the last attempt"
+	nextQuota    = "Raise the quota at the cloud, or remove servers that are not needed. Until then, the manager does not keep requesting servers"
 	nextPlace    = "Wait, or choose another size, zone or region in {where}"
-	nextLimit    = "If it lasts, other users of the same credential may use the limit up"
-	nextReplace  = "Delete the machine; if a MachineSet owns it, another is made, else make one yourself: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
-	nextTemplate = "Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n {ns} get {template} -o yaml"
-	nextItself   = "Correct the machine itself, which can be edited until it has a server: kubectl -n {ns} edit {itself} {name}"
-	nextFields   = "See what fields there are: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1"
+	nextLimit    = "If it persists, other users of the same credential may use up the rate limit"
+	nextReplace  = "Delete the machine. A MachineSet replaces it; without a MachineSet, create another one yourself: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
+	nextTemplate = "Machine templates are immutable. Create a corrected copy under a new name, and name it in the MachineDeployment, which then replaces its machines. Get the current template: kubectl -n {ns} get {template} -o yaml"
+	nextItself   = "Correct the machine itself; it can be edited until it has a server: kubectl -n {ns} edit {itself} {name}"
+	nextFields   = "List the fields: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1"
 	nextJobPods  = "Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"
-	nextRestore  = "Restore the Secret {state} from a backup if there is one"
+	nextRestore  = "Restore the Secret {state} from a backup, if one exists"
 	// A file, for what is written on a command line can be read by others and is kept in the shell's history.
-	nextMakeCredential  = "Make the Secret {credential}, with one key per credential field, from files that hold nothing but the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
-	nextEditCredential  = "Put a valid credential into Secret {credential}, which is used from the next attempt on (values are base64): kubectl -n {credentialns} edit secret {credentialname}"
+	nextMakeCredential  = "Create the Secret {credential} with one key per credential field, from files that contain only the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
+	nextEditCredential  = "Put a valid credential into Secret {credential} (values are base64). The next attempt uses it: kubectl -n {credentialns} edit secret {credentialname}"
 	nextOtherCredential = "Or name an existing one in {where}"
-	nextOwnCredential   = "The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in {where}"
-	nextCloud           = "Look in the cloud for a server called {instance}, and remove it there by hand if it is this machine's"
+	nextOwnCredential   = "The credential is in the machine's own spec. Set a valid one in {where}, preferably as a Secret named in spec.common.cloudCredentialSecretName"
+	nextCloud           = "Look in the cloud for a server named {instance}. If it belongs to this machine, remove it there by hand"
 	// NextAbandon is for a server that cannot be removed.
-	NextAbandon   = "Only if no server is left, or you accept that one is: drover abandon {name} -n {ns}"
-	nextDriver    = "See what the driver is waiting for: drover why driver/{nodedriver}"
-	nextLook      = "Look at the server: drover ssh {name} -n {ns}"
-	nextMendHost  = "Mend on the host what the message names, then: drover retry {name} -n {ns}"
-	nextReachHost = "Let the management cluster reach the host over SSH, and the host let in a key of the machine's (docs/drivers.md, Another key for a host); then: drover retry {name} -n {ns}"
-	nextAgent     = "Or let the host's agent reach the manager; see what it reports: drover logs {name} -n {ns} --agent"
+	NextAbandon   = "Only if no server is left, or you accept that one remains: drover abandon {name} -n {ns}"
+	nextDriver    = "See why the driver is not ready: drover why driver/{nodedriver}"
+	nextLook      = "Log in to the server: drover ssh {name} -n {ns}"
+	nextMendHost  = "Fix the problem that the message names on the host, then: drover retry {name} -n {ns}"
+	nextReachHost = "Allow SSH from the management cluster to the host, and authorize one of the machine's keys on the host (docs/drivers.md, Another key for a host). Then: drover retry {name} -n {ns}"
+	nextAgent     = "Or allow the host's agent to reach the manager, and read the agent's report: drover logs {name} -n {ns} --agent"
 	// A host that was installed anew has another host key.
-	nextAbandonHost = "If the host is gone or was installed anew, or once you have cleaned it by hand as docs/drivers.md tells: drover abandon {name} -n {ns}"
+	nextAbandonHost = "If the host is gone or was reinstalled, or after you cleaned it by hand as docs/drivers.md describes: drover abandon {name} -n {ns}"
 	restartKubelet  = ` -n {ns} -- "sudo systemctl try-restart 'k3s*' 'rke2*' 'kubelet*'"`
 	// NextRegister is for a server whose Node was deleted.
-	NextRegister = "If its Node was deleted, start its kubelet again, which registers a Node once, when it starts: drover ssh {name}" + restartKubelet
+	NextRegister = "If its Node was deleted, restart the kubelet, which registers its Node only when it starts: drover ssh {name}" + restartKubelet
 	// NextNode is for a server whose node has not joined its cluster.
-	NextNode = "See what the server's bootstrap did: drover ssh {name} -n {ns} -- 'cloud-init status --long || journalctl -b -n 50'"
+	NextNode = "Read the log of the server's bootstrap: drover ssh {name} -n {ns} -- 'cloud-init status --long || journalctl -b -n 50'"
 )
 
 // Advice for what a reason alone does not tell apart.
 var (
-	noCredential = []string{"Make a Secret with the keys the message above names, from files that hold nothing but the value: kubectl -n {ns} create secret generic NAME --from-file=FIELD=FILE",
+	noCredential = []string{"Create a Secret with the keys that the message above names, from files that contain only the value: kubectl -n {ns} create secret generic NAME --from-file=FIELD=FILE",
 		"Name it in spec.common.cloudCredentialSecretName of {where}", nextTemplate, nextItself}
 	lendCredential = []string{
-		"Namespace {ns} is being deleted, and nothing can be made in it. Share a valid credential of another namespace: " +
+		"Namespace {ns} is being deleted, so no Secret can be created in it. Share a valid credential from another namespace: " +
 			"kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces={ns}",
-		"And name that one: kubectl -n {ns} patch {resource} {name} --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'"}
+		"Then name that credential in the machine: kubectl -n {ns} patch {resource} {name} --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'"}
 	// inOwnNamespace is what a namespace that is being deleted does not let happen.
 	inOwnNamespace = append([]string{nextMakeCredential, nextEditCredential, nextOwnCredential}, noCredential[:2]...)
 	// A remove that failed is tried again, unlike one that cannot tell whether there is a server.
 	stillThere = []string{nextRetry, nextCloud, NextAbandon}
 	// Nothing is tried again before somebody has looked.
-	lookFirst = []string{nextCloud, "When none is left, go on: drover retry {name} -n {ns}", nextLogs}
+	lookFirst = []string{nextCloud, "When no server is left, retry: drover retry {name} -n {ns}", nextLogs}
 	// A state that knows the server keeps it, which the only server with the cluster's data needs.
 	laterState = []string{
-		"If the server is to stay, and a later backup has the Secret {state}, take that alone, without metadata.ownerReferences, uid and resourceVersion: " +
+		"To keep the server, restore only the Secret {state} from a later backup, without metadata.ownerReferences, uid and resourceVersion: " +
 			"kubectl -n {ns} replace -f {state}.yaml",
-		"Where there is no such Secret now: kubectl -n {ns} create -f {state}.yaml",
+		"If the Secret does not exist now: kubectl -n {ns} create -f {state}.yaml",
 	}
 	// generic has no cloud that could refuse a place or a size.
-	hostInvalid = failure{"The host, or what the machine says of it, cannot be used", []string{
-		"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again", nextTemplate, nextItself}}
+	hostInvalid = failure{"The host, or the machine's settings for it, cannot be used", []string{
+		"Correct the value that the driver's message names (address, port, user or SSH key of the host). A retry without a change fails again", nextTemplate, nextItself}}
 	noBootstrap = []string{"Correct spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template): kubectl -n {ns} edit machine.cluster.x-k8s.io {capi}"}
-	cancelling  = []string{"See its pod, which may take a minute to end: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}
+	cancelling  = []string{"See its pod, which may take a minute to stop: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}
 )
 
 var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason, rkev1.WaitingForInfrastructureReason, rkev1.DriverNotReadyReason,
@@ -263,52 +263,52 @@ var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason,
 
 // machine is by reason of a condition. NodeSilent, and who a machine waits for to own it, the messages and drover why tell.
 var machine = map[string][]string{
-	rkev1.WaitingForClusterReason: {"See whether the Cluster exists: kubectl -n {ns} get cluster.cluster.x-k8s.io {cluster}", "The CAPI Machine must name it in spec.clusterName"},
-	rkev1.WaitingForInfrastructureReason: {"Look at the Cluster's infrastructure: kubectl -n {ns} describe cluster.cluster.x-k8s.io {cluster}",
+	rkev1.WaitingForClusterReason: {"Check whether the Cluster exists: kubectl -n {ns} get cluster.cluster.x-k8s.io {cluster}", "The CAPI Machine must name it in spec.clusterName"},
+	rkev1.WaitingForInfrastructureReason: {"See the state of the Cluster's infrastructure: kubectl -n {ns} describe cluster.cluster.x-k8s.io {cluster}",
 		"The Cluster's spec.infrastructureRef must name an existing infrastructure cluster, such as an RKECluster"},
-	rkev1.DriverNotFoundReason: {"See which drivers there are: drover get drivers",
-		"Make a NodeDriver for {driver}, or activate the predefined one: kubectl patch nodedriver {driver} --type merge -p '{\"spec\":{\"active\":true}}'"},
+	rkev1.DriverNotFoundReason: {"List the drivers: drover get drivers",
+		"Create a NodeDriver for {driver}, or activate the predefined one: kubectl patch nodedriver {driver} --type merge -p '{\"spec\":{\"active\":true}}'"},
 	rkev1.DriverNotReadyReason: {nextDriver},
-	rkev1.WaitingForBootstrapReason: {"See what the bootstrap provider does: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}",
-		"With a Secret of your own: set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)"},
-	rkev1.BootstrapSecretMissingReason: {"Make it, with the script or cloud-config under key value: kubectl -n {ns} create secret generic {bootstrap} --from-file=value=FILE",
+	rkev1.WaitingForBootstrapReason: {"See the state of the bootstrap data: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}",
+		"If you use your own Secret, set spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template)"},
+	rkev1.BootstrapSecretMissingReason: {"Create it, with the script or cloud-config under the key value: kubectl -n {ns} create secret generic {bootstrap} --from-file=value=FILE",
 		"Or correct spec.bootstrap.dataSecretName of the CAPI Machine"},
-	rkev1.BootstrapSecretInvalidReason: {"It needs the key value with a shell script, a cloud-config or MIME parts; key format may say cloud-config. Look at it: kubectl -n {ns} describe secret {bootstrap}",
-		"Its content is read again as soon as it changes"},
-	rkev1.UserDataTooLargeReason: {"Make the bootstrap data smaller: fetch large files from the server's script, leave out comments and unused files"},
-	rkev1.ServerNotListedReason:  {"Look for it at the cloud; if it lives, give it back the tags that docs/drivers.md names", nextReplace},
-	rkev1.NotDeliveredReason: {"Look at what it got: drover ssh -n {ns} {name} -- cloud-init status --long",
-		"See how the NodeDriver of driver {driver} says that it takes user data (annotation drover.cattle.io/user-data), and correct that", nextReplace},
-	rkev1.UserDataHabitUnknownReason: {"Say it on the NodeDriver: kubectl annotate nodedriver {nodedriver} drover.cattle.io/user-data=flag=FLAG,habit=HABIT",
-		"The message above names the flags; docs/kinds/nodedriver.md says how to find the habit out"},
+	rkev1.BootstrapSecretInvalidReason: {"The key value must hold a shell script, a cloud-config or MIME parts. The key format may be cloud-config. See the Secret: kubectl -n {ns} describe secret {bootstrap}",
+		"Drover reads the Secret again when it changes"},
+	rkev1.UserDataTooLargeReason: {"Make the bootstrap data smaller: let the server's script download large files, and remove comments and unused files"},
+	rkev1.ServerNotListedReason:  {"Look for the server in the cloud. If it still runs, restore the tags that docs/drivers.md names", nextReplace},
+	rkev1.NotDeliveredReason: {"See which user data the server received: drover ssh -n {ns} {name} -- cloud-init status --long",
+		"Correct the annotation drover.cattle.io/user-data of the NodeDriver of driver {driver}, which states how the driver takes user data", nextReplace},
+	rkev1.UserDataHabitUnknownReason: {"Set it on the NodeDriver: kubectl annotate nodedriver {nodedriver} drover.cattle.io/user-data=flag=FLAG,habit=HABIT",
+		"The message above names the flags. docs/kinds/nodedriver.md explains how to find the habit"},
 	rkev1.CredentialMissingReason: {nextMakeCredential, nextOtherCredential},
-	rkev1.CredentialInvalidReason: {"Look at the credential: kubectl -n {credentialns} describe secret {credentialname}", "Add what the message above names; it is read again as soon as it changes"},
-	rkev1.CredentialNotSharedReason: {"Whoever owns it can share it: kubectl -n {credentialns} annotate secret {credentialname} drover.cattle.io/allowed-namespaces={ns}",
-		"Or make a credential of your own in namespace {ns}"},
+	rkev1.CredentialInvalidReason: {"See the credential's keys: kubectl -n {credentialns} describe secret {credentialname}", "Add the keys that the message above names. Drover reads the Secret again when it changes"},
+	rkev1.CredentialNotSharedReason: {"The owner of the credential can share it: kubectl -n {credentialns} annotate secret {credentialname} drover.cattle.io/allowed-namespaces={ns}",
+		"Or create your own credential in namespace {ns}"},
 	rkev1.SpecInvalidReason: {"The message above names the field. " + nextFields, nextTemplate, nextItself},
 	rkev1.NameTooLongReason: {"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template",
-		"Or use shorter names of cluster and pool"},
-	rkev1.NameTakenReason: {"The message above names the object. See whether it is another machine's: drover get {name} -n {ns}",
-		"Delete one of the two machines, or give it another name; never a Secret {name}-machine-state, which is all that is known of a server. A MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
+		"Or use shorter names for the cluster and the pool"},
+	rkev1.NameTakenReason: {"The message above names the object. Check whether it belongs to another machine: drover get {name} -n {ns}",
+		"Delete or rename one of the two machines. Never delete a Secret {name}-machine-state, which is the only record of a server. A MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
 	rkev1.JobRunningReason:          {nextWatch},
 	rkev1.JobPendingReason:          {nextJobPods},
-	rkev1.JobQueuedReason:           {"Wait: it goes on as soon as the Jobs ahead of it have ended", "The manager's flag --max-concurrent-jobs says how many may run"},
+	rkev1.JobQueuedReason:           {"Wait: it starts when the Jobs ahead of it have ended", "The manager's flag --max-concurrent-jobs limits how many Jobs run"},
 	rkev1.WaitingForRetryReason:     {nextLogs, nextRetry},
 	rkev1.AttemptsExhaustedReason:   {nextLogs, nextRetry, nextReplace},
 	rkev1.WaitingForQuotaReason:     {nextQuota, nextAsk},
 	rkev1.WaitingForCapacityReason:  {nextPlace, nextAsk},
 	rkev1.WaitingForRateLimitReason: {nextLimit, nextAsk},
 	rkev1.StateMissingReason: {nextRestore,
-		"Or delete the machine: its server is looked for by its tags and provider ID and removed, or named where that cannot be told; a MachineSet or control plane then makes another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
+		"Or delete the machine. Drover looks for its server by tags and provider ID and removes it, or names it if its identity is not certain. A MachineSet or control plane then creates another machine: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
 	rkev1.WaitingForNodeReason: {NextNode,
-		"The node is found by the server's addresses or name; where it has neither, label it rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver {nodedriver}"},
-	rkev1.ProviderIDMissingReason: {"Write into spec.providerID what the cloud's own controller would give the Node, or drover://{ns}/{name}: kubectl -n {ns} edit {plural} {name}"},
+		"Drover finds the Node by the server's addresses or name. If neither matches, label the Node rke.cattle.io/machine=UID-OF-THE-CAPI-MACHINE, or set spec.providerIDTemplate of the NodeDriver {nodedriver}"},
+	rkev1.ProviderIDMissingReason: {"Set spec.providerID to the ID that the cloud's own controller gives the Node, or to drover://{ns}/{name}: kubectl -n {ns} edit {plural} {name}"},
 	rkev1.OwnerUnknownReason: {
-		"To keep the server, restore again as docs/dataflow.md says: the namespace is emptied without touching its servers, and the backup applied without metadata.ownerReferences",
-		"Or, if its CAPI Machine is there and stays, apply this machine alone again, without metadata.ownerReferences, after: kubectl -n {ns} patch {plural} {name} --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
+		"To keep the server, restore again as docs/dataflow.md describes: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences",
+		"Or, if its CAPI Machine exists and stays, remove the finalizers and then apply only this machine again, without metadata.ownerReferences: kubectl -n {ns} patch {plural} {name} --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
 		"To remove the server: kubectl -n {ns} annotate {plural} {name} drover.cattle.io/remove-restored={name}"},
 	rkev1.WaitingForMachineDeletionReason: {"See what Cluster API waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}",
-		"A hook is an annotation that its owner takes off; of an owner that is not there any more: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} HOOK-"},
+		"A hook is an annotation that its owner removes. If its owner no longer exists, remove it yourself: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} HOOK-"},
 	rkev1.RemovalBegunReason:   {"Delete it again: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
 	rkev1.ServerMayExistReason: {nextCloud, NextAbandon},
 	rkev1.DeletingReason:       {nextWatch},
@@ -316,61 +316,61 @@ var machine = map[string][]string{
 
 // classes are by class of the last attempt's failure.
 var classes = map[string]failure{
-	rkev1.ClassInvalid: {"The cloud or the driver does not accept what was asked for", []string{
-		"Correct what the driver's message names (region, size, image, a missing option); trying again without a change fails again", nextTemplate, nextItself}},
-	rkev1.ClassUnauthorized: {"The cloud does not accept the credential, or it lacks a permission", []string{nextEditCredential, nextRetry}},
+	rkev1.ClassInvalid: {"The cloud or the driver rejects the request", []string{
+		"Correct the option that the driver's message names (region, size, image, a missing option). A retry without a change fails again", nextTemplate, nextItself}},
+	rkev1.ClassUnauthorized: {"The cloud rejects the credential, or the credential lacks a permission", []string{nextEditCredential, nextRetry}},
 	rkev1.ClassQuota:        {"The cloud account's quota is used up", []string{nextQuota, nextRetry}},
-	rkev1.ClassCapacity:     {"The cloud has no capacity for this kind of server in this place now", []string{nextPlace, nextRetry}},
-	rkev1.ClassThrottled:    {"The cloud asks for fewer requests", []string{nextWait, nextLimit}},
-	rkev1.ClassTransient:    {"A failure that usually goes away: a timeout, a broken connection or an error inside the cloud", []string{nextWait, nextLogs}},
-	rkev1.ClassUnknown:      {"The driver's message is of no known kind", []string{"Read the driver's own message above", nextLogs, nextRetry}},
+	rkev1.ClassCapacity:     {"The cloud currently has no capacity for this server type in this location", []string{nextPlace, nextRetry}},
+	rkev1.ClassThrottled:    {"The cloud limits the request rate", []string{nextWait, nextLimit}},
+	rkev1.ClassTransient:    {"A failure that is usually temporary: a timeout, a broken connection or an internal error of the cloud", []string{nextWait, nextLogs}},
+	rkev1.ClassUnknown:      {"The driver's message is not recognized", []string{"Read the driver's own message above", nextLogs, nextRetry}},
 }
 
 // results are by the reason a Job itself gave for its failure, and by the reasons for which the manager can make no Job or one does not start.
 var results = map[string]failure{
-	rkev1.CancelledReason:            {"The Job was told to stop, and saved what it knew: a server that it asked for is taken by the next attempt, or looked for", nil},
-	rkev1.RequestInvalidReason:       {"The Job did not understand what it was asked for", []string{"The manager and the image of its Jobs must be of the same version"}},
-	rkev1.JobFailedReason:            {"The Job failed inside itself", []string{nextLogs, nextRetry}},
-	rkev1.DiskFullReason:             {"The disk of the Job is full", []string{"See the space of the node that ran it, and whether the driver writes much: drover logs {name} -n {ns}"}},
-	rkev1.OptionsInvalidReason:       {"The driver does not take an option of the machine", []string{nextFields, nextTemplate, nextItself}},
+	rkev1.CancelledReason:            {"The Job was stopped, and it saved its state. The next attempt takes over a server that this Job requested, or looks for it", nil},
+	rkev1.RequestInvalidReason:       {"The Job could not read its request", []string{"The manager and the image of its Jobs must have the same version"}},
+	rkev1.JobFailedReason:            {"The Job failed with an internal error", []string{nextLogs, nextRetry}},
+	rkev1.DiskFullReason:             {"The disk of the Job is full", []string{"Check the free disk space of the node that ran it, and whether the driver writes much data: drover logs {name} -n {ns}"}},
+	rkev1.OptionsInvalidReason:       {"The driver rejects an option of the machine", []string{nextFields, nextTemplate, nextItself}},
 	rkev1.StateUnreadableReason:      {"The machine's state cannot be read", []string{nextRestore, nextCloud}},
-	rkev1.StateTooLargeReason:        {"The driver's record is larger than a Secret can hold", []string{"Ask the driver's author; a smaller file option may help", nextLogs}},
-	rkev1.StateUnwritableReason:      {"The Job could not write the machine's state", []string{"See whether the management cluster's API can be reached from its pods, and whether a policy or quota forbids to write Secret {state}", nextLogs}},
-	rkev1.DriverUnavailableReason:    {"The driver's binary could not be had", []string{nextDriver, nextLogs}},
+	rkev1.StateTooLargeReason:        {"The driver's record is larger than a Secret can hold", []string{"Ask the driver's author. A smaller file in an option may help", nextLogs}},
+	rkev1.StateUnwritableReason:      {"The Job could not write the machine's state", []string{"Check whether the management cluster's pods can reach its API, and whether a policy or quota rejects writes to Secret {state}", nextLogs}},
+	rkev1.DriverUnavailableReason:    {"The driver's binary is not available", []string{nextDriver, nextLogs}},
 	rkev1.DriverUnresponsiveReason:   {"The driver did not answer in time", []string{nextLogs, nextRetry}},
 	rkev1.FlagsInvalidReason:         {"The driver's flags cannot be read", []string{nextDriver}},
-	rkev1.PreCreateCheckFailedReason: {"The driver's own checks before creating failed; no server was asked for", []string{nextLogs}},
+	rkev1.PreCreateCheckFailedReason: {"The driver's own checks before creation failed. No server was requested", []string{nextLogs}},
 	rkev1.CreateFailedReason:         {},
 	rkev1.RemoveFailedReason:         {"", []string{nextLogs, nextCloud}},
-	rkev1.LookupFailedReason:         {"It could not be found out whether a server exists, so none was made or given up", []string{nextLogs}},
-	rkev1.ServerGoneReason:           {"The server went away while it was waited for", []string{"See in the cloud who removed it", nextRetry}},
-	rkev1.ServerNotRunningReason:     {"The server did not get to run in time", []string{"Look at the server {instance} in the cloud: its console may tell", nextRetry}},
+	rkev1.LookupFailedReason:         {"The Job could not find out whether a server exists, so it neither created nor gave up one", []string{nextLogs}},
+	rkev1.ServerGoneReason:           {"The server disappeared while the Job waited for it", []string{"Check in the cloud's audit log who removed it", nextRetry}},
+	rkev1.ServerNotRunningReason:     {"The server did not start in time", []string{"Look at the server {instance} in the cloud; its console may show the cause", nextRetry}},
 	rkev1.ServerIncompleteReason:     {"An earlier attempt left an unfinished server, which was removed", nil},
 	rkev1.UserDataInvalidReason: {"The bootstrap data and the machine's own user data cannot be merged", []string{
-		"The message above tells which part and line: correct the user data in {where}, or the Secret {bootstrap}", "It is read again as soon as it changes"}},
+		"The message above names the part and the line. Correct the user data in {where}, or the Secret {bootstrap}", "Drover reads it again when it changes"}},
 	rkev1.BootstrapFormatUnsupportedReason: {"This driver takes no user data, so the bootstrap data must be a shell script", []string{
-		"Use a bootstrap provider that writes a script, or a Secret of your own that begins with #!", "It is read again as soon as it changes"}},
+		"Use a bootstrap provider that writes a script, or your own Secret with a script that begins with #!", "Drover reads it again when it changes"}},
 	rkev1.BootstrapFailedReason:      {"The bootstrap script failed on the server", []string{nextLogs, nextLook, nextReplace}},
-	rkev1.BootstrapInterruptedReason: {"The bootstrap script was interrupted on the server and is not run twice", []string{nextLook, nextReplace}},
-	rkev1.SSHUnreachableReason: {"The server's SSH cannot be reached from the management cluster", []string{
-		"See whether the cloud's firewall or security group lets the management cluster's pods reach the server's SSH port, and whether its image runs sshd", nextLogs, nextRetry}},
-	rkev1.SSHUnauthorizedReason: {"The host does not let the machine's SSH user in", []string{
-		"Authorize the key that the message names on the host, or give the machine the user and the key that the host knows, in its credential or its spec", nextLogs, nextRetry}},
-	rkev1.HostTakenReason: {"The host belongs to another machine, so nothing was run on it", []string{
-		"Remove the machine that the message names, or give this one another host in {where}; then it is tried again by itself", nextClean}},
-	rkev1.HostNotCleanedReason:       {"The host keeps what the machine brought there, so the machine is kept too", []string{nextMendHost, nextLogs, nextAbandonHost}},
-	rkev1.SSHKeyMissingReason:        {"There is no SSH key for the server, and this driver needs one", []string{"Give the driver's option for the SSH key in {where}"}},
-	rkev1.CacheIncompleteReason:      {"The cached driver binary is not whole", []string{"Have the driver read again by changing spec.version of the NodeDriver {nodedriver}", nextDriver}},
+	rkev1.BootstrapInterruptedReason: {"The bootstrap script was interrupted on the server, and Drover does not run it twice", []string{nextLook, nextReplace}},
+	rkev1.SSHUnreachableReason: {"The management cluster cannot reach the server's SSH port", []string{
+		"Check whether the cloud's firewall or security group allows the management cluster's pods to reach the server's SSH port, and whether the server's image runs sshd", nextLogs, nextRetry}},
+	rkev1.SSHUnauthorizedReason: {"The host rejects the login of the machine's SSH user", []string{
+		"Authorize the key that the message names on the host. Or set a user and a key that the host accepts, in the machine's credential or spec", nextLogs, nextRetry}},
+	rkev1.HostTakenReason: {"The host belongs to another machine, so the Job ran no command on it", []string{
+		"Delete the machine that the message names, or set another host for this machine in {where}. The manager then retries automatically", nextClean}},
+	rkev1.HostNotCleanedReason:       {"The host was not cleaned, so the machine object is kept", []string{nextMendHost, nextLogs, nextAbandonHost}},
+	rkev1.SSHKeyMissingReason:        {"There is no SSH key for the server, and this driver needs one", []string{"Set the driver's option for the SSH key in {where}"}},
+	rkev1.CacheIncompleteReason:      {"The cached driver binary is incomplete", []string{"Change spec.version of the NodeDriver {nodedriver}, which makes Drover read the driver again", nextDriver}},
 	rkev1.NamespaceTerminatingReason: {"", []string{nextCloud, NextAbandon}},
-	rkev1.JobRefusedReason:           {"", []string{"The message above names the policy or quota: correct it for namespace {ns}", "Pods of Drover meet the restricted Pod Security Standard"}},
-	rkev1.DeadlineReason:             {"The Job took longer than it may and was ended", []string{nextLogs, "A slow cloud may need a longer deadline in the manager's settings"}},
+	rkev1.JobRefusedReason:           {"", []string{"The message above names the policy or quota: correct it for namespace {ns}", "Drover's pods comply with the restricted Pod Security Standard"}},
+	rkev1.DeadlineReason:             {"The Job exceeded its deadline and was stopped", []string{nextLogs, "A slow cloud may need a longer deadline in the manager's settings"}},
 	rkev1.OutOfMemoryReason:          {"The Job's pod used more memory than its limit", []string{"Raise the memory limit that the manager gives Jobs"}},
-	rkev1.EvictedReason:              {"The Job's pod was evicted from its node", []string{"See whether the management cluster's nodes have room: kubectl describe nodes"}},
-	rkev1.NodeLostReason:             {"The node of the Job's pod went away", []string{nextRecorded}},
-	rkev1.KilledReason:               {"The Job's pod was killed", []string{nextRecorded, "If it happens again, look at the management cluster's nodes: kubectl describe nodes"}},
+	rkev1.EvictedReason:              {"The Job's pod was evicted from its node", []string{"Check whether the management cluster's nodes have free resources: kubectl describe nodes"}},
+	rkev1.NodeLostReason:             {"The node of the Job's pod was lost", []string{nextRecorded}},
+	rkev1.KilledReason:               {"The Job's pod was killed", []string{nextRecorded, "If it happens again, check the management cluster's nodes: kubectl describe nodes"}},
 	rkev1.ImageReason:                {"The image of the Job's pod cannot be pulled", []string{"Correct the image, registry or pull secret that the manager gives Jobs", nextJobPods}},
-	rkev1.ResultMissingReason:        {"The Job ended without telling how", []string{nextLogs, nextJobPods}},
-	rkev1.ResultInvalidReason:        {"What the Job told about its end cannot be read", []string{nextLogs, "The image of the Job and the manager may be of different versions"}},
+	rkev1.ResultMissingReason:        {"The Job ended without a result", []string{nextLogs, nextJobPods}},
+	rkev1.ResultInvalidReason:        {"The Job's result cannot be read", []string{nextLogs, "The image of the Job and the manager may be of different versions"}},
 	rkev1.JobGoneReason:              {"The Job was deleted before it ended", []string{nextRecorded, nextRetry}},
 	rkev1.PodPendingReason:           {"The Job's pod cannot start", []string{nextJobPods}},
 }

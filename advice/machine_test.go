@@ -117,9 +117,9 @@ var web = Machine{Namespace: "shop", Name: "web-1", UID: "uid", Kind: "Digitaloc
 func TestMachine_On(t *testing.T) {
 	const (
 		logs  = "Read the whole log: drover logs web-1 -n shop"
-		retry = "When the cause is removed, start the next attempt at once: drover retry web-1 -n shop"
-		cloud = "Look in the cloud for a server called pool-web-1, and remove it there by hand if it is this machine's"
-		drop  = "Only if no server is left, or you accept that one is: drover abandon web-1 -n shop"
+		retry = "When the cause is fixed, start the next attempt immediately: drover retry web-1 -n shop"
+		cloud = "Look in the cloud for a server named pool-web-1. If it belongs to this machine, remove it there by hand"
+		drop  = "Only if no server is left, or you accept that one remains: drover abandon web-1 -n shop"
 	)
 	with := func(change func(*Machine)) Machine {
 		m := web
@@ -130,8 +130,8 @@ func TestMachine_On(t *testing.T) {
 	unnamed := with(func(m *Machine) { m.Bootstrap = "" })
 	bare := with(func(m *Machine) { m.CredentialNamespace, m.CredentialName, m.Credential, m.Cloned = "", "", "", false })
 	foreign := with(func(m *Machine) { m.CredentialNamespace, m.CredentialName, m.Credential = "clouds", "do", "clouds/do" })
-	lend := []string{"Namespace shop is being deleted, and nothing can be made in it. Share a valid credential of another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces=shop",
-		"And name that one: kubectl -n shop patch digitaloceanmachines.rke-machine.cattle.io web-1 --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'"}
+	lend := []string{"Namespace shop is being deleted, so no Secret can be created in it. Share a valid credential from another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces=shop",
+		"Then name that credential in the machine: kubectl -n shop patch digitaloceanmachines.rke-machine.cattle.io web-1 --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'"}
 	going := with(func(m *Machine) { m.Deleting, m.NamespaceGoing = true, true })
 	goingBare, goingForeign := bare, foreign
 	goingBare.Cloned, goingBare.Deleting, goingBare.NamespaceGoing = true, true, true
@@ -141,9 +141,9 @@ func TestMachine_On(t *testing.T) {
 	notCleaned := func(message string) *Attempt {
 		return &Attempt{Class: rkev1.ClassTransient, Reason: rkev1.HostNotCleanedReason, Message: message, Removes: true}
 	}
-	const byHand = "If the host is gone or was installed anew, or once you have cleaned it by hand as docs/drivers.md tells: drover abandon web-1 -n shop"
-	later := []string{"If the server is to stay, and a later backup has the Secret web-1-machine-state, take that alone, without metadata.ownerReferences, uid and resourceVersion: " +
-		"kubectl -n shop replace -f web-1-machine-state.yaml", "Where there is no such Secret now: kubectl -n shop create -f web-1-machine-state.yaml"}
+	const byHand = "If the host is gone or was reinstalled, or after you cleaned it by hand as docs/drivers.md describes: drover abandon web-1 -n shop"
+	later := []string{"To keep the server, restore only the Secret web-1-machine-state from a later backup, without metadata.ownerReferences, uid and resourceVersion: " +
+		"kubectl -n shop replace -f web-1-machine-state.yaml", "If the Secret does not exist now: kubectl -n shop create -f web-1-machine-state.yaml"}
 	inDoubt := func(message string, removes bool) *Attempt {
 		return &Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason, Message: message, Removes: removes}
 	}
@@ -158,65 +158,65 @@ func TestMachine_On(t *testing.T) {
 	}{
 		"deleted alone": {deleting, rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForMachineDeletionReason, nil, []string{
 			"See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1",
-			"A hook is an annotation that its owner takes off; of an owner that is not there any more: kubectl -n shop annotate machine.cluster.x-k8s.io web-1 HOOK-"}},
+			"A hook is an annotation that its owner removes. If its owner no longer exists, remove it yourself: kubectl -n shop annotate machine.cluster.x-k8s.io web-1 HOOK-"}},
 		"good":               {web, rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobRunningReason, nil, nil},
 		"of a newer manager": {web, rkev1.CreateJobCondition, "False", "FromTheFuture", nil, nil},
 		"names no credential": {bare, rkev1.CredentialReadyCondition, "False", rkev1.CredentialMissingReason, nil, []string{
-			"Make a Secret with the keys the message above names, from files that hold nothing but the value: kubectl -n shop create secret generic NAME --from-file=FIELD=FILE",
+			"Create a Secret with the keys that the message above names, from files that contain only the value: kubectl -n shop create secret generic NAME --from-file=FIELD=FILE",
 			"Name it in spec.common.cloudCredentialSecretName of the machine itself",
-			"Correct the machine itself, which can be edited until it has a server: kubectl -n shop edit digitaloceanmachines.rke-machine.cattle.io web-1"}},
+			"Correct the machine itself; it can be edited until it has a server: kubectl -n shop edit digitaloceanmachines.rke-machine.cattle.io web-1"}},
 		"credential of another namespace": {foreign, rkev1.CredentialReadyCondition, "False", rkev1.CredentialNotSharedReason, nil, []string{
-			"Whoever owns it can share it: kubectl -n clouds annotate secret do drover.cattle.io/allowed-namespaces=shop", "Or make a credential of your own in namespace shop"}},
+			"The owner of the credential can share it: kubectl -n clouds annotate secret do drover.cattle.io/allowed-namespaces=shop", "Or create your own credential in namespace shop"}},
 		"removal without credential": {deleting, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, removing, []string{
-			"Make the Secret do-token, with one key per credential field, from files that hold nothing but the value: kubectl -n shop create secret generic do-token --from-file=FIELD=FILE",
+			"Create the Secret do-token with one key per credential field, from files that contain only the value: kubectl -n shop create secret generic do-token --from-file=FIELD=FILE",
 			drop}},
 		"removal without credential, the namespace goes": {going, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, nil, append(slices.Clone(lend), drop)},
 		"removal that names none, the namespace goes":    {goingBare, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, nil, append(slices.Clone(lend), drop)},
 		"removal refused, the namespace goes": {going, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, &Attempt{Class: rkev1.ClassUnauthorized, Removes: true},
 			append(slices.Clone(lend), retry, cloud, drop)},
 		"removal refused, the credential is of another namespace": {goingForeign, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, &Attempt{Class: rkev1.ClassUnauthorized, Removes: true}, []string{
-			"Put a valid credential into Secret clouds/do, which is used from the next attempt on (values are base64): kubectl -n clouds edit secret do", retry, cloud, drop}},
-		"removal waits": {deleting, rkev1.DeleteJobCondition, "False", rkev1.DriverNotReadyReason, nil, []string{"See what the driver is waiting for: drover why driver/digitalocean"}},
+			"Put a valid credential into Secret clouds/do (values are base64). The next attempt uses it: kubectl -n clouds edit secret do", retry, cloud, drop}},
+		"removal waits": {deleting, rkev1.DeleteJobCondition, "False", rkev1.DriverNotReadyReason, nil, []string{"See why the driver is not ready: drover why driver/digitalocean"}},
 		"removal failed": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, removing, []string{
-			"Wait: attempts go on with growing delays", logs, retry, cloud, drop}},
+			"Wait: the manager retries with increasing delays", logs, retry, cloud, drop}},
 		"removal in doubt":                      {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, nil, []string{cloud, drop}},
 		"creating failed, and removal in doubt": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, failed(rkev1.ClassQuota, ""), []string{cloud, drop}},
 		"bootstrap data from no name": {unnamed, rkev1.BootstrapReadyCondition, "False", rkev1.BootstrapSecretInvalidReason, nil, []string{
 			"Correct spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template): kubectl -n shop edit machine.cluster.x-k8s.io web-1"}},
 		"cancelling": {deleting, rkev1.DeleteJobCondition, "Unknown", rkev1.JobCancelledReason, nil, []string{
-			"See its pod, which may take a minute to end: kubectl -n shop get pods -l drover.cattle.io/machine-uid=uid -o wide"}},
+			"See its pod, which may take a minute to stop: kubectl -n shop get pods -l drover.cattle.io/machine-uid=uid -o wide"}},
 		"creating in doubt": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason, failed(rkev1.ClassInvalid, rkev1.ServerMayExistReason), []string{
-			cloud, "When none is left, go on: drover retry web-1 -n shop", logs}},
+			cloud, "When no server is left, retry: drover retry web-1 -n shop", logs}},
 		"creating in doubt, from a backup": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
 			inDoubt("server 1 exists, and the state Secret, which came from a backup, says that it was never finished", false),
-			append(slices.Clone(later), cloud, "When none is left, go on: drover retry web-1 -n shop", logs)},
+			append(slices.Clone(later), cloud, "When no server is left, retry: drover retry web-1 -n shop", logs)},
 		"creating in doubt, without its state": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
 			inDoubt("the cloud has server 1: it may be this machine's of before a restore, whose state is lost", false),
-			append(slices.Clone(later), cloud, "When none is left, go on: drover retry web-1 -n shop", logs)},
+			append(slices.Clone(later), cloud, "When no server is left, retry: drover retry web-1 -n shop", logs)},
 		"creating in doubt, and nothing is known of the attempt": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
 			inDoubt("an earlier attempt asked the cloud for server web-1 and its answer is not known", false),
-			append(slices.Clone(later), cloud, "When none is left, go on: drover retry web-1 -n shop", logs)},
+			append(slices.Clone(later), cloud, "When no server is left, retry: drover retry web-1 -n shop", logs)},
 		"removal in doubt, without its state": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason,
 			inDoubt("the machine's state is lost, and the cloud has server 1: it may be this machine's of before a restore", true),
 			append(slices.Clone(later), retry, cloud, drop)},
 		"the cloud's answer comes before the reason": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, rkev1.PreCreateCheckFailedReason), []string{
-			"Put a valid credential into Secret do-token, which is used from the next attempt on (values are base64): kubectl -n shop edit secret do-token", retry, logs}},
+			"Put a valid credential into Secret do-token (values are base64). The next attempt uses it: kubectl -n shop edit secret do-token", retry, logs}},
 		"the reason comes before another class": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassTransient, rkev1.HostTakenReason), []string{
-			"Remove the machine that the message names, or give this one another host in a new machine template; then it is tried again by itself",
-			"A host whose machine is no more, or was given up, is cleaned by hand, as docs/drivers.md tells, before another machine takes it", logs, retry}},
+			"Delete the machine that the message names, or set another host for this machine in a new machine template. The manager then retries automatically",
+			"If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes", logs, retry}},
 		"a credential in the spec": {bare, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, ""), []string{
-			"The credential is in the machine's own spec: give one that is valid, best as a Secret named in spec.common.cloudCredentialSecretName, in the machine itself", retry, logs}},
+			"The credential is in the machine's own spec. Set a valid one in the machine itself, preferably as a Secret named in spec.common.cloudCredentialSecretName", retry, logs}},
 		"a host": {generic, rkev1.CreateJobCondition, "False", rkev1.AttemptsExhaustedReason, failed(rkev1.ClassInvalid, rkev1.CreateFailedReason), []string{
-			"Correct what the driver's message names (address, port, user or SSH key of the host); trying again without a change fails again",
-			"Machine templates cannot be edited: put a copy with the right values beside the present one and name it in the MachineDeployment, which then replaces its machines. Get the present one: kubectl -n shop get digitaloceanmachinetemplates.rke-machine.cattle.io -o yaml",
-			logs, retry, "Delete the machine; if a MachineSet owns it, another is made, else make one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
+			"Correct the value that the driver's message names (address, port, user or SSH key of the host). A retry without a change fails again",
+			"Machine templates are immutable. Create a corrected copy under a new name, and name it in the MachineDeployment, which then replaces its machines. Get the current template: kubectl -n shop get digitaloceanmachinetemplates.rke-machine.cattle.io -o yaml",
+			logs, retry, "Delete the machine. A MachineSet replaces it; without a MachineSet, create another one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
 		"a host that is not reached": {with(func(m *Machine) { m.HasPlan = true }), rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: logging in: refused"), []string{
-			"Let the management cluster reach the host over SSH, and the host let in a key of the machine's (docs/drivers.md, Another key for a host); then: drover retry web-1 -n shop",
-			"Or let the host's agent reach the manager; see what it reports: drover logs web-1 -n shop --agent", logs, byHand, retry}},
+			"Allow SSH from the management cluster to the host, and authorize one of the machine's keys on the host (docs/drivers.md, Another key for a host). Then: drover retry web-1 -n shop",
+			"Or allow the host's agent to reach the manager, and read the agent's report: drover logs web-1 -n shop --agent", logs, byHand, retry}},
 		"a host that cannot be cleaned, without a plan": {deleting, rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: the uninstaller ended with exit code 1"), []string{
-			"Mend on the host what the message names, then: drover retry web-1 -n shop", logs, byHand, retry}},
+			"Fix the problem that the message names on the host, then: drover retry web-1 -n shop", logs, byHand, retry}},
 		"not of the attempt": {web, rkev1.CreateJobCondition, "False", rkev1.JobRefusedReason, failed(rkev1.ClassTransient, ""), []string{
-			"The message above names the policy or quota: correct it for namespace shop", "Pods of Drover meet the restricted Pod Security Standard"}},
+			"The message above names the policy or quota: correct it for namespace shop", "Drover's pods comply with the restricted Pod Security Standard"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, c.machine.On(metav1.Condition{Type: c.condition, Status: c.status, Reason: c.reason}, c.last))
@@ -227,22 +227,22 @@ func TestMachine_On(t *testing.T) {
 func TestMachine_Says(t *testing.T) {
 	require.Equal(t, "The cloud account's quota is used up", web.Says(Attempt{Class: rkev1.ClassQuota, Reason: rkev1.CreateFailedReason}))
 	require.Equal(t, "The bootstrap script failed on the server", web.Says(Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.BootstrapFailedReason}))
-	require.Equal(t, "The driver's own checks before creating failed; no server was asked for. The cloud does not accept the credential, or it lacks a permission",
+	require.Equal(t, "The driver's own checks before creation failed. No server was requested. The cloud rejects the credential, or the credential lacks a permission",
 		web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.PreCreateCheckFailedReason}))
-	require.Equal(t, "The host does not let the machine's SSH user in", web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.SSHUnauthorizedReason}), "no cloud was asked")
+	require.Equal(t, "The host rejects the login of the machine's SSH user", web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.SSHUnauthorizedReason}), "no cloud was asked")
 	unresponsive := Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.DriverUnresponsiveReason, Message: "asking the driver: timeout"}
-	require.Equal(t, "The driver did not answer in time. The driver's message is of no known kind", web.Says(unresponsive))
+	require.Equal(t, "The driver did not answer in time. The driver's message is not recognized", web.Says(unresponsive))
 	unresponsive.Message = "the driver does not respond: its process ended during Create"
-	require.Equal(t, "The driver's process ended during Create. The driver's message is of no known kind", web.Says(unresponsive))
+	require.Equal(t, "The driver's process ended during Create. The driver's message is not recognized", web.Says(unresponsive))
 	unresponsive.Message = "the driver does not respond: its process ended at once"
-	require.Equal(t, "The driver's process ended at once. The driver's message is of no known kind", web.Says(unresponsive))
+	require.Equal(t, "The driver's process ended at once. The driver's message is not recognized", web.Says(unresponsive))
 	require.Empty(t, web.Says(Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason}), "no class has anything to add")
 }
 
 func TestDriver_On(t *testing.T) {
 	d := Driver{Name: "mycloud", URL: "https://user:xxxxx@drivers.example/d?a=1&b=$(x)", Job: "probe-mycloud-2"}
-	require.Equal(t, []string{"Make sure that the file is the one you want before you change the checksum: curl -fsSL 'https://user:xxxxx@drivers.example/d?a=1&b=$(x)' | sha256sum",
-		"Correct it, and the driver is read again as soon as spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud"}, d.On(v3.ChecksumMismatchReason))
+	require.Equal(t, []string{"Verify that the file is the intended one before you change the checksum: curl -fsSL 'https://user:xxxxx@drivers.example/d?a=1&b=$(x)' | sha256sum",
+		"Correct it. Drover reads the driver again when spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud"}, d.On(v3.ChecksumMismatchReason))
 	require.Equal(t, []string{"Read the probe's log: kubectl -n drover-drivers logs job/probe-mycloud-2 --all-containers",
 		"Look at the probe's pod: kubectl -n drover-drivers describe pods -l batch.kubernetes.io/job-name=probe-mycloud-2"}, d.On(rkev1.DeadlineReason), "a reason of its Job")
 	require.Empty(t, Driver{Name: "mycloud"}.On(rkev1.DeadlineReason), "without a Job")

@@ -70,7 +70,7 @@ func TestDelete_cleanedByPlan(t *testing.T) {
 			require.Contains(t, message(), "Its agent gets a plan that cleans it")
 			s.plans(uid, map[string]string{plan.KeyPlan: `{"probes":{}}`, plan.KeyState: string(plan.StatePending)})
 			require.Contains(t, message(), "Its agent was told to clean the host by plan, and has not taken that up (drover why m tells when it called last). The next attempt")
-			require.Contains(t, message(), "see what it reports: drover logs m -n ")
+			require.Contains(t, message(), "read the agent's report: drover logs m -n ")
 			writes := s.wrote()
 			s.reconcile()
 			require.Equal(t, writes, s.wrote(), "nothing changed, nothing is written")

@@ -312,7 +312,7 @@ func TestCredential_namespaceIsGoing(t *testing.T) {
 	s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	s.remove()
 	message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.CredentialMissingReason).Message
-	require.Contains(t, message, "Share a valid credential of another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces="+s.namespace)
+	require.Contains(t, message, "Share a valid credential from another namespace: kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces="+s.namespace)
 	require.NotContains(t, message, "create secret")
 }
 

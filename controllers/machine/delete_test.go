@@ -507,7 +507,7 @@ func TestDelete_noPlanInANamespaceThatGoes(t *testing.T) {
 	require.Contains(t, c.Message, ". Nor can its agent clean it by plan: the plan Secret, which it follows, goes with the namespace")
 	require.NotContains(t, c.Message, "--agent")
 	require.Contains(t, c.Message, "then: drover retry m -n ")
-	require.Contains(t, c.Message, "cleaned it by hand as docs/drivers.md tells: drover abandon m -n ")
+	require.Contains(t, c.Message, "cleaned it by hand as docs/drivers.md describes: drover abandon m -n ")
 	require.Empty(t, s.asked())
 }
 

@@ -91,9 +91,9 @@ func TestBadInput(t *testing.T) {
 		"a label that is none, of a MachineDeployment": {func(w *world) {
 			label("server", clusterv1.MachineDeploymentNameLabel, "pool")(w)
 			annotate(rkev1.NodeLabelsAnnotation, `{"team":"not a value"}`)(w)
-		}, rkev1.MachineInvalidReason, "\n* Correct the annotation in the template of its MachineDeployment, which passes it on to its Machines and replaces none: " +
+		}, rkev1.MachineInvalidReason, "\n* Correct the annotation in the template of its MachineDeployment. It is copied to existing Machines, and no machine is replaced: " +
 			"kubectl edit machinedeployments.cluster.x-k8s.io pool -n NS", annotate(rkev1.NodeLabelsAnnotation, "{}")},
-		"a file's ConfigMap that is missing": {files, rkev1.FileSourceMissingReason, "\n* See which there are: kubectl get configmaps -n NS\n* Change it: kubectl edit rkecontrolplanes.rke.cattle.io cp -n NS",
+		"a file's ConfigMap that is missing": {files, rkev1.FileSourceMissingReason, "\n* List the objects of this kind: kubectl get configmaps -n NS\n* Change it: kubectl edit rkecontrolplanes.rke.cattle.io cp -n NS",
 			app(map[string]string{rkev1.AuthorizedForClustersAnnotation: "c1"})},
 		"a file's ConfigMap that is not shared": {func(w *world) {
 			app(nil)(w)
@@ -243,7 +243,7 @@ func TestBadInput_twoClustersForOneControlPlane(t *testing.T) {
 	w.quiet()
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
 	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "the Cluster c2 names this control plane too, which is that of c1: give it one of its own\n* "+
-		"Give it a control plane of its own: kubectl edit clusters.cluster.x-k8s.io c2 -n "+w.obj.Namespace)
+		"Give that Cluster its own control plane: kubectl edit clusters.cluster.x-k8s.io c2 -n "+w.obj.Namespace)
 	require.NoError(t, w.Delete(t.Context(), second))
 	w.quiet()
 	testkit.ExpectNoCondition(t, w.obj, rkev1.WarningsCondition)
@@ -263,7 +263,7 @@ func TestBadInput_machineDeploymentWithAVersion(t *testing.T) {
 			w.quiet()
 			message := w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason)
 			require.Contains(t, message, "a version is set for the MachineDeployment pool")
-			require.Contains(t, message, "\n* Leave the version as it is")
+			require.Contains(t, message, "\n* Keep the version")
 			require.NotContains(t, message, "rkecontrolplanes", "its specification is all right")
 			w.configure(`{"no-such-argument":true}`)
 			w.quiet()
@@ -310,7 +310,7 @@ func TestBadInput_allEtcdLost(t *testing.T) {
 		return err
 	}}))
 	w.reconcile()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason), "and this cluster is made: kubectl delete secret cp-rke-state -n "+w.obj.Namespace)
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason), "Drover then creates this cluster: kubectl delete secret cp-rke-state -n "+w.obj.Namespace)
 	require.NoError(t, w.Delete(t.Context(), w.secret("cp-rke-state")))
 	w.reconcile()
 	require.NotNil(t, w.planOf("another"))

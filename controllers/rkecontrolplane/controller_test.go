@@ -178,7 +178,7 @@ func TestReconcile_badArgumentAndBack(t *testing.T) {
 		plan.KeyAgentStatus: `{"checksum":"` + plan.Checksum(w.secret("server-machine-plan").Data[plan.KeyPlan]) + `","attempt":1,"step":"instruction install","message":"it ended with exit code 1","output":"canary-in-output"}`})
 	w.quiet()
 	message := w.expectMachine("server", rkev1.RetryingPlanReason)
-	require.Contains(t, message, "attempt 1 failed at instruction install: it ended with exit code 1\n* Read what its agent says: drover logs server")
+	require.Contains(t, message, "attempt 1 failed at instruction install: it ended with exit code 1\n* Read the agent's report: drover logs server")
 	require.Contains(t, message, "kubectl edit rkecontrolplanes.rke.cattle.io cp -n", "which has another name than its Cluster")
 	require.Equal(t, message, testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.PlanAppliedCondition, metav1.ConditionUnknown, rkev1.RetryingPlanReason).Message)
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason), "server: attempt 1 failed")
@@ -823,7 +823,7 @@ func TestForgetNodes(t *testing.T) {
 	w.quiet()
 	told := w.expectMachine("worker", rkev1.NodeOfEarlierServerReason)
 	require.Contains(t, told, `Node worker is this machine's by its label, and has the provider ID "acme://20" of an earlier server`)
-	require.Contains(t, told, "kubectl --kubeconfig c1.yaml delete node worker\n* Then start its kubelet again")
+	require.Contains(t, told, "kubectl --kubeconfig c1.yaml delete node worker\n* Then restart the kubelet")
 	require.Nil(t, w.planOf("worker"))
 	require.Len(t, w.reached.nodes, 5)
 
@@ -836,7 +836,7 @@ func TestForgetNodes(t *testing.T) {
 	w.reached.nodes = append(w.reached.nodes, node("left", "id-gone", "acme://20"))
 	w.quiet()
 	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason),
-		"(1): left\n* Delete a Node whose server is gone, or another Machine's by now, whose kubelet is then started again: drover kubeconfig c1 -n "+w.obj.Namespace+" --file c1.yaml && kubectl --kubeconfig c1.yaml delete node left")
+		"(1): left\n* Delete the Node if its server is gone or now belongs to another Machine. In the second case, restart the kubelet afterwards: drover kubeconfig c1 -n "+w.obj.Namespace+" --file c1.yaml && kubectl --kubeconfig c1.yaml delete node left")
 	require.Len(t, w.reached.nodes, 5)
 }
 

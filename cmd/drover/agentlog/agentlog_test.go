@@ -67,7 +67,7 @@ Agent v1 on linux/amd64.
 Its plan: pending.
 
 The agent cannot go on: writing the journal: no space left on device
-Mend on the server what it says, such as by making room where no space is left: the agent tries again by itself, within about a minute.
+Fix the problem that the message names on the server, for example free disk space. The agent retries automatically, within about a minute.
 
 It is at instruction install since 2026-03-01T12:00:00Z.
 `},

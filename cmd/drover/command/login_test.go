@@ -191,7 +191,7 @@ func TestPause(t *testing.T) {
 	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: store}\nspec: {paused: true, infrastructureRef: {apiGroup: a.b, kind: C, name: d}}")
 	require.Regexp(t, `(?m)^db-1 .* Paused *$`, c.ok(t, "get"))
 	require.Contains(t, c.ok(t, "retry", "db-1"), "nothing happens until the machine is no longer paused")
-	require.Contains(t, c.ok(t, "why", "db-1"), "Nothing happens: the Cluster store is paused.")
+	require.Contains(t, c.ok(t, "why", "db-1"), "The Cluster store is paused, so Drover does not reconcile the machine.")
 }
 
 // TestRetryOfMany: a selector, a pool or all, and of those only what failed.
@@ -240,7 +240,7 @@ func TestAbandon(t *testing.T) {
 	r = c.drover(t, "abandon", "db-1")
 	require.Equal(t, 1, r.code, "nobody is there to say yes")
 	require.Contains(t, r.errOut, "--yes")
-	require.Contains(t, r.out, "What may remain of db-1")
+	require.Contains(t, r.out, "These resources of db-1 may remain")
 	require.Empty(t, c.read(t, machine).GetAnnotations())
 	require.Contains(t, c.ok(t, "abandon", "db-1", "--yes"), "its server was given up")
 	require.Equal(t, map[string]string{"drover.cattle.io/abandon": "db-1"}, c.read(t, machine).GetAnnotations())

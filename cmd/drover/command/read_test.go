@@ -278,7 +278,7 @@ func TestWhyOfAProbe(t *testing.T) {
 	require.NoError(t, c.Status().Update(t.Context(), waiting))
 
 	out := c.ok(t, "why", "driver/probed")
-	require.Contains(t, out, "No node of the management cluster can take the Job's pod.")
+	require.Contains(t, out, "The Job's pod does not fit on any node of the management cluster.")
 	require.Contains(t, out, "0/1 nodes are available")
 	require.Contains(t, out, "GET https://drivers.example/d")
 	require.Contains(t, out, " -n drover-drivers describe pod p")

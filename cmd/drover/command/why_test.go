@@ -111,7 +111,7 @@ func TestWhyOfAPoolThatIsGone(t *testing.T) {
 func TestWhyOfOthers(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, strings.NewReplacer("pool-abc", "car", "rke-machine.cattle.io", "infrastructure.example", "DigitaloceanMachine", "CarMachine").Replace(capiMachine))
-	require.Contains(t, c.ok(t, "why", "car"), "Drover has nothing to do with it")
+	require.Contains(t, c.ok(t, "why", "car"), "which Drover does not manage")
 	require.Equal(t, "the CAPI Machine car has no machine of Drover (see 'drover why car')", requireError(t, c.drover(t, "logs", "car")))
 	require.Equal(t, "the CAPI Machine car has no machine of Drover (see 'drover why machine/car')", requireError(t, c.drover(t, "retry", "machine/car")))
 }
@@ -146,14 +146,14 @@ func TestWhyWithoutRights(t *testing.T) {
 	require.Zero(t, r.code, r.errOut)
 	require.NotContains(t, r.out, "Gone")
 	require.NotContains(t, r.out, "No machine of this name exists")
-	require.Contains(t, strings.Join(strings.Fields(r.out), " "), `Whether a machine of this name exists cannot be told: you may not get or list: `)
+	require.Contains(t, strings.Join(strings.Fields(r.out), " "), `Drover cannot find out whether a machine of this name exists: you may not get or list: `)
 
 	c.apply(t, strings.Replace(capiMachine, "name: web-1", "name: web-9", 1))
 	c.grant(t, "owner", `{apiGroups: [cluster.x-k8s.io], resources: [machines], verbs: [get]}`, `{apiGroups: [rke-machine.cattle.io], resources: [digitaloceanmachines, genericmachines], verbs: [get]}`)
 	r = c.drover(t, "--as", "owner", "why", "pool-abc")
 	require.Zero(t, r.code, r.errOut)
 	require.NotContains(t, r.out, "no active driver")
-	require.Contains(t, strings.Join(strings.Fields(r.out), " "), "the right to read NodeDrivers")
+	require.Contains(t, strings.Join(strings.Fields(r.out), " "), "you may not read NodeDrivers")
 }
 
 // TestWhyOfABrokenState: a Secret that cannot be read is told in the report, and the report stands.

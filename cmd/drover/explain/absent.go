@@ -46,7 +46,7 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 	r.Steps = conditionSteps(machine.Status.Conditions)
 	w["kind"], w["driver"], w["capi"] = ref.Kind, facts.DriverName(ref.Kind, nil), machine.Name
 	noKind := s.Driver == nil || s.Driver.Status.MachineKind != ref.Kind
-	bringKind := []string{"See which drivers there are: drover get drivers", "See what the driver is waiting for: drover why driver/{nodedriver}"}
+	bringKind := []string{"List the drivers: drover get drivers", "See why the driver is not ready: drover why driver/{nodedriver}"}
 	if s.Driver != nil {
 		w["nodedriver"] = s.Driver.Name
 	} else {
@@ -54,23 +54,23 @@ func explainCAPIMachine(r *Report, s *facts.Snapshot, w advice.Words) {
 	}
 	switch {
 	case ref.APIGroup != rkev1.MachineGroupVersion.Group:
-		r.block("OtherProvider", fmt.Sprintf("Its infrastructure is a %s of group %s: Drover has nothing to do with it.", ref.Kind, ref.APIGroup),
-			"Ask the provider of that group: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}")
+		r.block("OtherProvider", fmt.Sprintf("Its infrastructure is a %s of group %s, which Drover does not manage.", ref.Kind, ref.APIGroup),
+			"See the Machine's conditions, which the provider of that group sets: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}")
 	case machine.DeletionTimestamp != nil && noKind && s.Knows(facts.DriverPart):
-		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It wants a %s, a kind no active driver makes: Cluster API cannot see "+
-			"that the machine is gone, and does not let the CAPI Machine go before the kind is there again.", ref.Kind), bringKind...)
+		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It refers to a %s, and no active driver defines this kind. Cluster API cannot verify "+
+			"that the machine is gone, and keeps the CAPI Machine until the kind exists again.", ref.Kind), bringKind...)
 	case machine.DeletionTimestamp != nil:
-		r.block(rkev1.DeletingReason, fmt.Sprintf("Its %s %s is gone; the CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", ")),
+		r.block(rkev1.DeletingReason, fmt.Sprintf("Its %s %s is deleted. The CAPI Machine itself waits for its finalizers: %s.", ref.Kind, ref.Name, strings.Join(machine.Finalizers, ", ")),
 			nextCAPI)
 	case s.Driver == nil && !s.Knows(facts.DriverPart):
-		r.block("InfrastructureMissing", fmt.Sprintf("It refers to %s %s, which does not exist; why cannot be told without the right to read NodeDrivers.", ref.Kind, ref.Name),
-			"Ask whoever grants rights for that one, and try again")
+		r.block("InfrastructureMissing", fmt.Sprintf("It refers to %s %s, which does not exist. The cause is not known, because you may not read NodeDrivers.", ref.Kind, ref.Name),
+			"Ask your administrator for this permission, and try again")
 	case noKind:
-		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It wants a %s, a kind no active driver makes.", ref.Kind), bringKind...)
+		r.block(rkev1.DriverNotFoundReason, fmt.Sprintf("It refers to a %s, and no active driver defines this kind.", ref.Kind), bringKind...)
 	default:
-		r.block("InfrastructureMissing", fmt.Sprintf("It refers to %s %s, which does not exist: never made, or deleted.", ref.Kind, ref.Name),
-			"If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
-			"Otherwise make the "+ref.Kind+" yourself")
+		r.block("InfrastructureMissing", fmt.Sprintf("It refers to %s %s, which does not exist. It was deleted or never created.", ref.Kind, ref.Name),
+			"If a MachineSet or MachineDeployment owns the CAPI Machine, delete the Machine to get a new one: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
+			"Otherwise create the "+ref.Kind+" yourself")
 	}
 }
 
@@ -83,27 +83,27 @@ func explainOwner(r *Report, s *facts.Snapshot, w advice.Words) {
 	w["resource"] = strings.ToLower(owner.Kind)
 	var see []string // where its machines are known, those that go are named
 	if len(s.Machines) == 0 {
-		see = []string{"See its machines, and ask about one that stays: drover get -n {ns}; drover why MACHINE -n {ns}"}
+		see = []string{"List its machines, and see why a machine remains: drover get -n {ns}; drover why MACHINE -n {ns}"}
 	}
 	switch {
 	case owner.Deleting:
 		r.Phase = rkev1.PhaseDeleting
-		r.block(rkev1.DeletingReason, "It is being deleted, with all its machines.", see...)
+		r.block(rkev1.DeletingReason, "It is being deleted with all its machines.", see...)
 	case owner.Replicas < 0:
-		r.Verdict = []string{"It does not say how many machines it wants: spec.replicas is not set."}
+		r.Verdict = []string{"The number of machines is not known, because spec.replicas is not set."}
 		r.Next = []string{"Scale it: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas == 0 && owner.Machines > 0:
-		r.block("MachinesLeft", fmt.Sprintf("It wants no machines (spec.replicas is 0), and %d are still to go.", owner.Machines), see...)
+		r.block("MachinesLeft", fmt.Sprintf("spec.replicas is 0, and %d machines are not deleted yet.", owner.Machines), see...)
 	case owner.Replicas == 0:
-		r.Verdict = []string{"It wants no machines: spec.replicas is 0."}
+		r.Verdict = []string{"It has no machines, because spec.replicas is 0."}
 		r.Next = []string{"Scale it up: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas > owner.ReadyReplicas:
 		r.block("MachinesMissing", fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas))
 		r.tellUnready(s)
 	case len(going) > 0:
-		r.block("MachinesLeaving", fmt.Sprintf("It has all the machines it wants, and %d that are being deleted.", len(going)))
+		r.block("MachinesLeaving", fmt.Sprintf("All its machines are ready, and %d more are being deleted.", len(going)))
 	default:
-		r.Verdict = []string{"It has all the machines it wants."}
+		r.Verdict = []string{"All its machines are ready."}
 	}
 	r.tellLeaving(going, s.ControlPlane, owner.Deleting)
 }
@@ -116,9 +116,9 @@ func (r *Report) tellUnready(s *facts.Snapshot) {
 	})
 	switch {
 	case len(s.Machines) == 0 && s.Owners[0].Machines == 0:
-		r.Next = []string{"No machine is made yet: see whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}"}
+		r.Next = []string{"No machine exists yet. Check whether its machine template and bootstrap template exist: kubectl -n {ns} describe {resource} {name}"}
 	case len(unready) == 0:
-		r.Next = []string{"See its machines: drover get -n {ns}"}
+		r.Next = []string{"List its machines: drover get -n {ns}"}
 	}
 	order := []StepState{StepFailed, StepWaiting, StepPending}
 	slices.SortStableFunc(unready, func(a, b clusterv1.Machine) int {
@@ -156,20 +156,20 @@ func explainGone(r *Report, s *facts.Snapshot) {
 	r.Verdict = []string{"No " + asked + " of this name exists."}
 	if s.Unseen != "" {
 		r.Phase = ""
-		r.Verdict = []string{"Whether a machine of this name exists cannot be told: " + s.Unseen + "."}
-		r.Next = []string{"Ask whoever grants rights for that one, and try again"}
+		r.Verdict = []string{"Drover cannot find out whether a machine of this name exists: " + s.Unseen + "."}
+		r.Next = []string{"Ask your administrator for this permission, and try again"}
 		return
 	}
 	switch state := s.State; {
 	case state == nil || state.Name == "":
-		r.Verdict = append(r.Verdict, "What is known of it is in the events below; events are kept for an hour.")
-		r.Next = []string{"See the machines there are: drover get -A"}
+		r.Verdict = append(r.Verdict, "The events below are the only information about it. Events are kept for an hour.")
+		r.Next = []string{"List all machines: drover get -A"}
 	case state.ServerMayExist:
-		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there: "+facts.Clean(came(state))+". A server may exist.")
-		r.Next = []string{"Look in the cloud for a server called {instance}", "Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n {ns} patch secret {state} --type=merge -p '{\"metadata\":{\"finalizers\":null}}' && kubectl -n {ns} delete secret {state}"}
+		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" still exists: "+facts.Clean(came(state))+". A server may exist.")
+		r.Next = []string{"Look in the cloud for a server named {instance}", "Keep the Secret until no server is left, because it holds the server's key and record. Then delete it: kubectl -n {ns} patch secret {state} --type=merge -p '{\"metadata\":{\"finalizers\":null}}' && kubectl -n {ns} delete secret {state}"}
 	default:
-		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" is still there and says that no server is left.")
-		r.Next = []string{"The Secret may go: kubectl -n {ns} delete secret {state}"}
+		r.Verdict = append(r.Verdict, "Its state Secret "+state.Name+" still exists and records that no server is left.")
+		r.Next = []string{"Delete the Secret: kubectl -n {ns} delete secret {state}"}
 	}
 }
 
@@ -179,12 +179,12 @@ func GoneCluster(s *facts.ClusterRemains, command string) *Report {
 		return nil
 	}
 	r := &Report{APIVersion: listing.APIVersion, Kind: Kind, Subject: "Cluster " + s.Namespace + "/" + s.Name, Phase: "Gone", Problems: cleanAll(s.Problems)}
-	r.Verdict = []string{"No Cluster of this name exists.", fmt.Sprintf("What is left of one, by its label: %d infra machines, %d CAPI Machines, %d Secrets.",
+	r.Verdict = []string{"No Cluster of this name exists.", fmt.Sprintf("Objects that carry its label still exist: %d infra machines, %d CAPI Machines, %d Secrets.",
 		len(s.Machines), len(s.CAPIMachines), len(s.Secrets))}
 	for _, m := range s.Machines {
 		r.Related = append(r.Related, Related{m.Kind.Name, facts.Clean(m.Name), facts.Clean(m.Phase())})
 		words := advice.Words{"ns": s.Namespace, "machine": m.Name}
-		r.Next = append(r.Next, words.Fill("See what it waits for, for it may have a server: drover why {machine} -n {ns}")...)
+		r.Next = append(r.Next, words.Fill("It may have a server. See why it remains: drover why {machine} -n {ns}")...)
 	}
 	r.Related = append(r.Related, relatedMachines(s.CAPIMachines)...)
 	for _, name := range s.Secrets {
@@ -193,11 +193,11 @@ func GoneCluster(s *facts.ClusterRemains, command string) *Report {
 	r.Next = r.Next[:min(3, len(r.Next))]
 	w := advice.Words{"ns": s.Namespace, "cluster": s.Name}
 	if len(s.CAPIMachines) > 0 {
-		r.say(own{next: []string{"See the Machines, and delete those that nobody needs: " +
+		r.say(own{next: []string{"List the Machines, and delete the ones that are not needed: " +
 			"kubectl get machines.cluster.x-k8s.io -n {ns} -l cluster.x-k8s.io/cluster-name={cluster}"}}, w)
 	}
 	if len(s.Secrets) > 0 {
-		r.say(own{next: []string{"See the Secrets, and delete one only when nobody needs what it holds, such as an authority or a server's key: " +
+		r.say(own{next: []string{"List the Secrets. Delete a Secret only if its content, such as an authority or a server's key, is not needed: " +
 			"kubectl get secrets -n {ns} -l cluster.x-k8s.io/cluster-name={cluster}"}}, w)
 	}
 	r.finish(command)

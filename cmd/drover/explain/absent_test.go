@@ -46,9 +46,9 @@ func absentMachines() map[string]decision {
 		"the driver is not active": {withoutMachine(func(s *facts.Snapshot) { s.Driver = driver(false); s.Driver.Status.MachineKind = "" }), `
 # CAPI Machine shop/web-1, Provisioning
 ! |DriverNotFound||
-. It wants a DigitaloceanMachine, a kind no active driver makes.
-> See which drivers there are: kubectl drover get drivers
-> See what the driver is waiting for: kubectl drover why driver/digitalocean
+. It refers to a DigitaloceanMachine, and no active driver defines this kind.
+> List the drivers: kubectl drover get drivers
+> See why the driver is not ready: kubectl drover why driver/digitalocean
 `},
 		"being deleted, its kind is gone": {withoutMachine(func(s *facts.Snapshot) {
 			since := ago(time.Minute)
@@ -57,17 +57,17 @@ func absentMachines() map[string]decision {
 		}), `
 # CAPI Machine shop/web-1, Deleting
 ! |DriverNotFound||
-. It wants a DigitaloceanMachine, a kind no active driver makes: Cluster API cannot see that the machine is gone, and does not let the CAPI Machine go before the kind is there again.
-> See which drivers there are: kubectl drover get drivers
-> Make a NodeDriver for digitalocean, or activate the predefined one: kubectl patch nodedriver digitalocean --type merge -p '{"spec":{"active":true}}'
+. It refers to a DigitaloceanMachine, and no active driver defines this kind. Cluster API cannot verify that the machine is gone, and keeps the CAPI Machine until the kind exists again.
+> List the drivers: kubectl drover get drivers
+> Create a NodeDriver for digitalocean, or activate the predefined one: kubectl patch nodedriver digitalocean --type merge -p '{"spec":{"active":true}}'
 `},
 		"of another provider": {withoutMachine(func(s *facts.Snapshot) {
 			s.CAPIMachine.Spec.InfrastructureRef.APIGroup, s.CAPIMachine.Spec.InfrastructureRef.Kind = "infrastructure.cluster.x-k8s.io", "DockerMachine"
 		}), `
 # CAPI Machine shop/web-1, Provisioning
 ! |OtherProvider||
-. Its infrastructure is a DockerMachine of group infrastructure.cluster.x-k8s.io: Drover has nothing to do with it.
-> Ask the provider of that group: kubectl -n shop describe machine.cluster.x-k8s.io web-1
+. Its infrastructure is a DockerMachine of group infrastructure.cluster.x-k8s.io, which Drover does not manage.
+> See the Machine's conditions, which the provider of that group sets: kubectl -n shop describe machine.cluster.x-k8s.io web-1
 `},
 		"being deleted": {withoutMachine(func(s *facts.Snapshot) {
 			since := ago(time.Minute)
@@ -80,7 +80,7 @@ func absentMachines() map[string]decision {
 		}), `
 # CAPI Machine shop/web-1, Deleting
 ! |Deleting||
-. Its DigitaloceanMachine web-1 is gone; the CAPI Machine itself waits for its finalizers: machine.cluster.x-k8s.io.
+. Its DigitaloceanMachine web-1 is deleted. The CAPI Machine itself waits for its finalizers: machine.cluster.x-k8s.io.
 . Deleting: waiting for volumes
 . NodeHealthy: Node does not exist
 > See what Cluster API waits for: kubectl -n shop describe machine.cluster.x-k8s.io web-1
@@ -91,9 +91,9 @@ func absentMachines() map[string]decision {
 		}), `
 # CAPI Machine shop/web-1, Provisioning
 ! |InfrastructureMissing||
-. It refers to DigitaloceanMachine web-1, which does not exist: never made, or deleted.
-> If a MachineSet or MachineDeployment owns the CAPI Machine, let it make another: kubectl -n shop delete machine.cluster.x-k8s.io web-1
-> Otherwise make the DigitaloceanMachine yourself
+. It refers to DigitaloceanMachine web-1, which does not exist. It was deleted or never created.
+> If a MachineSet or MachineDeployment owns the CAPI Machine, delete the Machine to get a new one: kubectl -n shop delete machine.cluster.x-k8s.io web-1
+> Otherwise create the DigitaloceanMachine yourself
 `},
 	}
 }
@@ -140,7 +140,7 @@ func absentOwners() map[string]decision {
 	return map[string]decision{
 		"complete": {owner("MachineDeployment", 3, 3, nil), `
 # MachineDeployment shop/web, Running
-. It has all the machines it wants.
+. All its machines are ready.
 `},
 		"some are missing": {owner("MachineSet", 3, 1, func(o *facts.Object) {
 			o.Conditions = []metav1.Condition{
@@ -152,7 +152,7 @@ func absentOwners() map[string]decision {
 ! |MachinesMissing||
 . Too few machines are ready: 1 of 3.
 . ScalingUp: Scaling up from 1 to 3 replicas is blocked because DigitaloceanMachineTemplate web does not exist
-> No machine is made yet: see whether its machine template and bootstrap template exist: kubectl -n shop describe machineset web
+> No machine exists yet. Check whether its machine template and bootstrap template exist: kubectl -n shop describe machineset web
 `},
 		"some are not ready": {unready(owner("MachineSet", 5, 1, func(o *facts.Object) {
 			o.Machines = 5
@@ -174,11 +174,11 @@ func absentOwners() map[string]decision {
 # MachineSet shop/web, Running
 ! |MachinesMissing||
 . Too few machines are ready: 1 of 3.
-> See its machines: kubectl drover get -n shop
+> List its machines: kubectl drover get -n shop
 `},
 		"wants none": {owner("MachineDeployment", 0, 0, nil), `
 # MachineDeployment shop/web, Running
-. It wants no machines: spec.replicas is 0.
+. It has no machines, because spec.replicas is 0.
 > Scale it up: kubectl -n shop scale machinedeployment web --replicas=1
 `},
 		"wants none, and some are left": {owner("MachineSet", 0, 0, func(o *facts.Object) {
@@ -187,9 +187,9 @@ func absentOwners() map[string]decision {
 		}), `
 # MachineSet shop/web, Running
 ! |MachinesLeft||
-. It wants no machines (spec.replicas is 0), and 2 are still to go.
+. spec.replicas is 0, and 2 machines are not deleted yet.
 . ScalingDown: Scaling down from 2 to 0 replicas
-> See its machines, and ask about one that stays: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
+> List its machines, and see why a machine remains: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
 `},
 		"has machines, and no template": {owner("MachineDeployment", 3, 3, func(o *facts.Object) {
 			o.Conditions = []metav1.Condition{
@@ -197,29 +197,29 @@ func absentOwners() map[string]decision {
 			}
 		}), `
 # MachineDeployment shop/web, Running
-. It has all the machines it wants.
+. All its machines are ready.
 . ScalingUp: Scaling up would be blocked because DigitaloceanMachineTemplate does not exist
 `},
 		"a machine more that is being drained": {draining(owner("MachineSet", 1, 1, nil)), `
 # MachineSet shop/web, Running
 ! |MachinesLeaving||
-. It has all the machines it wants, and 1 that are being deleted.
+. All its machines are ready, and 1 more are being deleted.
 . Machine web-x: DrainingNode: Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.
 > See what it waits for: kubectl drover why web-x -n shop
-> See what keeps pods on its node, such as a PodDisruptionBudget: kubectl drover kubeconfig store -n shop --file store.yaml && kubectl --kubeconfig store.yaml get poddisruptionbudgets -A
-> To have Cluster API drain for five minutes and no longer: kubectl patch machinesets.cluster.x-k8s.io web -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
-> To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io web-x -n shop machine.cluster.x-k8s.io/exclude-node-draining=
+> Check what prevents the eviction of pods, such as a PodDisruptionBudget: kubectl drover kubeconfig store -n shop --file store.yaml && kubectl --kubeconfig store.yaml get poddisruptionbudgets -A
+> To limit the drain to five minutes: kubectl patch machinesets.cluster.x-k8s.io web -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
+> To remove the server without draining its pods: kubectl annotate machines.cluster.x-k8s.io web-x -n shop machine.cluster.x-k8s.io/exclude-node-draining=
 `},
 		"does not say how many": {owner("MachineDeployment", -1, -1, nil), `
 # MachineDeployment shop/web, Running
-. It does not say how many machines it wants: spec.replicas is not set.
+. The number of machines is not known, because spec.replicas is not set.
 > Scale it: kubectl -n shop scale machinedeployment web --replicas=1
 `},
 		"deleted with all": {owner("MachineDeployment", 3, 3, func(o *facts.Object) { o.Deleting, o.Phase = true, "" }), `
 # MachineDeployment shop/web, Deleting
 ! |Deleting||
-. It is being deleted, with all its machines.
-> See its machines, and ask about one that stays: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
+. It is being deleted with all its machines.
+> List its machines, and see why a machine remains: kubectl drover get -n shop; kubectl drover why MACHINE -n shop
 `},
 	}
 }
@@ -239,54 +239,54 @@ func goneMachines() map[string]decision {
 		"a pool": {pool, `
 # MachineDeployment shop/web-9, Gone
 . No MachineDeployment of this name exists.
-. What is known of it is in the events below; events are kept for an hour.
-> See the machines there are: kubectl drover get -A
+. The events below are the only information about it. Events are kept for an hour.
+> List all machines: kubectl drover get -A
 `},
 		"state not read": {left(nil), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
-. What is known of it is in the events below; events are kept for an hour.
-> See the machines there are: kubectl drover get -A
+. The events below are the only information about it. Events are kept for an hour.
+> List all machines: kubectl drover get -A
 `},
 		"no server is left": {left(&facts.State{Name: "web-9-machine-state", Journal: journal(state.PhaseGone, "web-9")}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
-. Its state Secret web-9-machine-state is still there and says that no server is left.
-> The Secret may go: kubectl -n shop delete secret web-9-machine-state
+. Its state Secret web-9-machine-state still exists and records that no server is left.
+> Delete the Secret: kubectl -n shop delete secret web-9-machine-state
 `},
 		"a server may be left": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(state.PhaseRemoving, "pool-web-9")}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
-. Its state Secret web-9-machine-state is still there: removing was begun (Removing, attempt 2 to remove). A server may exist.
-> Look in the cloud for a server called pool-web-9
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
+. Its state Secret web-9-machine-state still exists: the removal was started (Removing, attempt 2 to remove). A server may exist.
+> Look in the cloud for a server named pool-web-9
+> Keep the Secret until no server is left, because it holds the server's key and record. Then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
 `},
 		"its name is odd": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Journal: journal(state.PhaseIntent, "{cmd}\x1b[31m{ns}")}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
-. Its state Secret web-9-machine-state is still there: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to remove). A server may exist.
-> Look in the cloud for a server called INSTANCE
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
+. Its state Secret web-9-machine-state still exists: Drover requested a server; it is not known whether the cloud created one (Intent, attempt 2 to remove). A server may exist.
+> Look in the cloud for a server named INSTANCE
+> Keep the Secret until no server is left, because it holds the server's key and record. Then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
 `},
 		"of another system": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
-. Its state Secret web-9-machine-state is still there: unknown; there is a record of a server. A server may exist.
-> Look in the cloud for a server called web-9
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
+. Its state Secret web-9-machine-state still exists: unknown; there is a record of a server. A server may exist.
+> Look in the cloud for a server named web-9
+> Keep the Secret until no server is left, because it holds the server's key and record. Then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
 `},
 		"cannot be read": {left(&facts.State{Name: "web-9-machine-state", ServerMayExist: true, Problems: []string{"Secret web-9-machine-state: bad"}}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
-. Its state Secret web-9-machine-state is still there: unknown; the state cannot be read. A server may exist.
-> Look in the cloud for a server called web-9
-> Keep the Secret until no server is left, for it holds the server's key and record; then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
+. Its state Secret web-9-machine-state still exists: unknown; the state cannot be read. A server may exist.
+> Look in the cloud for a server named web-9
+> Keep the Secret until no server is left, because it holds the server's key and record. Then delete it: kubectl -n shop patch secret web-9-machine-state --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl -n shop delete secret web-9-machine-state
 `},
 		"nothing was ever made": {left(&facts.State{Name: "web-9-machine-state"}), `
 # machine shop/web-9, Gone
 . No machine of this name exists.
-. Its state Secret web-9-machine-state is still there and says that no server is left.
-> The Secret may go: kubectl -n shop delete secret web-9-machine-state
+. Its state Secret web-9-machine-state still exists and records that no server is left.
+> Delete the Secret: kubectl -n shop delete secret web-9-machine-state
 `},
 	}
 }

@@ -23,7 +23,7 @@ type own struct {
 }
 
 const (
-	nextManager = "See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
+	nextManager = "Check whether Drover's manager runs, and read its log: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager"
 	nextCAPI    = "See what Cluster API waits for: kubectl -n {ns} describe machine.cluster.x-k8s.io {capi}"
 	nextPod     = "Look at the pod: kubectl -n {podns} describe pod {pod}"
 )
@@ -99,7 +99,7 @@ func (d *decision) withoutLogin() {
 	}
 	login := func(next string) bool { return strings.Contains(next, ": drover ssh ") }
 	if at := slices.IndexFunc(d.Next, login); at >= 0 {
-		d.Next[at] = "Look at the server at its cloud, such as at its console, or log in with a key of your own: no SSH key of it is kept"
+		d.Next[at] = "Drover keeps no SSH key for this server. Look at the server's console in the cloud, or log in with your own key"
 		d.Next = slices.DeleteFunc(d.Next, login)
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // nextCluster is for what Cluster API, or another provider of it, has to do.
-const nextCluster = "See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io {cluster} -n {ns}"
+const nextCluster = "See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io {cluster} -n {ns}"
 
 // Cluster explains what a snapshot of a CAPI Cluster tells: of its infrastructure, its control plane, and the first of its machines that is not yet
 // as it should be.
@@ -137,12 +137,12 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 		next := []string{nextCluster} // for what goes on by itself, such as an upgrade
 		failed := []string{clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason}
 		if slices.Contains(failed, topology.Reason) {
-			next = []string{"Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
-				"See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A"}
+			next = []string{"Correct spec.topology, or create the object that the message names: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
+				"List the ClusterClasses: kubectl get clusterclasses.cluster.x-k8s.io -A"}
 		}
 		r.Blocker = topology.blocker()
 		r.say(own{next: next}, words)
-		r.Verdict = appendNew(r.Verdict, "Cluster API has not done what spec.topology asks for ("+topology.Reason+"): "+topology.Message)
+		r.Verdict = appendNew(r.Verdict, "Cluster API has not applied spec.topology ("+topology.Reason+"): "+topology.Message)
 		if c.Spec.ControlPlaneRef.IsDefined() {
 			r.decideParts(s, words)
 			r.Blocker = topology.blocker()
@@ -154,13 +154,13 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 
 // decideClusterDeleting tells of the machines that are left, at most three, in the words in which Cluster API says what each waits for.
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
-	left := fmt.Sprintf("The Cluster {cluster} is being deleted: its machines go first, and %d of them are left.", len(s.Machines))
+	left := fmt.Sprintf("The Cluster {cluster} is being deleted. Its machines are deleted first, and %d of them are left.", len(s.Machines))
 	r.hold(rkev1.DeletingReason, own{says: left}, words)
 	r.tellLeaving(s.Machines, s.ControlPlane, true)
 	next := []string{nextCluster}
 	if len(s.Machines) == 0 {
-		next = append(next, "If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, "+
-			"of any name: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}")
+		next = append(next, "If it is not deleted, it may refer to a kind that does not exist. Set spec.controlPlaneRef to an RKEControlPlane and spec.infrastructureRef to an RKECluster, "+
+			"with any name: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}")
 	}
 	r.say(own{next: next}, words)
 }
@@ -170,17 +170,17 @@ func (r *Report) decideParts(s *facts.ClusterSnapshot, words advice.Words) {
 	c, ref := s.Cluster, s.Cluster.Spec.ControlPlaneRef
 	switch {
 	case c.Spec.Topology.IsDefined() && !ref.IsDefined():
-		r.hold("ControlPlaneMissing", own{"Cluster API has not made the control plane yet that spec.topology asks for.", []string{nextCluster}}, words)
+		r.hold("ControlPlaneMissing", own{"Cluster API has not created the control plane for spec.topology yet.", []string{nextCluster}}, words)
 	case ref.GroupKind() != rkev1.GroupVersion.WithKind("RKEControlPlane").GroupKind():
-		r.hold(rkev1.ControlPlaneForeignReason, own{"The control plane of this Cluster is not Drover's: only its machines are.", []string{nextCluster}}, words)
+		r.hold(rkev1.ControlPlaneForeignReason, own{"Drover manages the machines of this Cluster, but not its control plane.", []string{nextCluster}}, words)
 	case s.ControlPlane == nil:
-		r.hold("ControlPlaneMissing", own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist, or could not be read.", []string{
-			"If spec.controlPlaneRef should name another, correct it: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
-			"See which there are: kubectl get rkecontrolplanes.rke.cattle.io -n {ns}", "If it is none of them, make it, from the cluster's manifest",
+		r.hold("ControlPlaneMissing", own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist or could not be read.", []string{
+			"If spec.controlPlaneRef names the wrong control plane, correct it: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
+			"List the control planes: kubectl get rkecontrolplanes.rke.cattle.io -n {ns}", "If it does not exist, create it from the cluster's manifest",
 		}}, words)
 	case s.ControlPlane.Cluster != "" && s.ControlPlane.Cluster != c.Name:
 		r.hold(rkev1.ControlPlaneTakenReason, own{
-			fmt.Sprintf("The RKEControlPlane %s is that of Cluster %s: no server is made for this Cluster before it names one of its own.",
+			fmt.Sprintf("The RKEControlPlane %s belongs to Cluster %s. Drover creates no server for this Cluster until it names its own control plane.",
 				ref.Name, s.ControlPlane.Cluster),
 			advice.ControlPlane{Namespace: c.Namespace, Cluster: c.Name}.On(rkev1.ControlPlaneTakenReason)}, words)
 	default:
@@ -190,13 +190,13 @@ func (r *Report) decideParts(s *facts.ClusterSnapshot, words advice.Words) {
 
 func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words) {
 	if len(s.ControlPlane.Conditions) == 0 {
-		r.hold("NotReconciled", own{says: "No manager has looked at the control plane yet.", next: []string{nextManager}}, words)
+		r.hold("NotReconciled", own{says: "No manager has reconciled the control plane yet.", next: []string{nextManager}}, words)
 		return
 	}
 	if at := slices.IndexFunc(s.Machines, isRestored); at >= 0 {
 		m := &s.Machines[at]
-		r.hold(rkev1.OwnerUnknownReason, own{"Machine {machine} came from a backup with owners that are not there: its server is left as it is, and the cluster gets no other. " +
-			"What else is said here is told of by mistake until that is mended.", advice.Machine{}.On(metav1.Condition{Reason: rkev1.OwnerUnknownReason}, nil)[:1]},
+		r.hold(rkev1.OwnerUnknownReason, own{"Machine {machine} was restored from a backup with owners that do not exist. Drover does not change its server, and creates no other server for the cluster. " +
+			"Until this is fixed, ignore the other messages of this report.", advice.Machine{}.On(metav1.Condition{Reason: rkev1.OwnerUnknownReason}, nil)[:1]},
 			advice.Words{"machine": m.Name})
 		r.askAbout(m, "See what it waits for")
 		return
@@ -213,11 +213,11 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	}
 	r.tellBootstraps(s)
 	if r.Blocker == nil {
-		r.Verdict = []string{"The cluster is as its specification says."}
+		r.Verdict = []string{"The cluster matches its specification."}
 	}
 	// What in the specification has no effect holds nothing up.
 	if warning := newStep(rkev1.WarningsCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition)); warning.State == StepDone {
-		r.Verdict = appendNew(r.Verdict, "A warning: "+warning.Message)
+		r.Verdict = appendNew(r.Verdict, "Warning: "+warning.Message)
 		for _, next := range warning.next {
 			r.Next = appendCommand(r.Next, next)
 		}
@@ -225,7 +225,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	r.tellNodes(s)
 	r.tellLeaving(leaving(s.Machines), s.ControlPlane, false)
 	if r.Blocker != nil && len(r.Next) == 0 {
-		r.say(own{next: []string{"See what is said of the control plane: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
+		r.say(own{next: []string{"See the control plane's conditions: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
 			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})
 	}
 }
@@ -291,7 +291,7 @@ func (r *Report) tellServers(s *facts.ClusterSnapshot) {
 		told[server.Reason] = true
 		says, _, _ := strings.Cut(newStep(server.Type, server).Message, ". ")
 		r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+m.Name+": "+server.Reason+": "+says))
-		r.askAbout(m, "See how its server stands")
+		r.askAbout(m, "See the state of its server")
 	}
 }
 
@@ -310,7 +310,7 @@ func (r *Report) tellNodes(s *facts.ClusterSnapshot) {
 			continue
 		}
 		told++
-		r.askAbout(m, "See what is wrong with its node")
-		r.Verdict = appendNew(r.Verdict, facts.Clean("The node "+m.Status.NodeRef.Name+" of Machine "+m.Name+" is not well: "+capiStep(nodeStep, c).Message))
+		r.askAbout(m, "See why its Node is not healthy")
+		r.Verdict = appendNew(r.Verdict, facts.Clean("The Node "+m.Status.NodeRef.Name+" of Machine "+m.Name+" is not healthy: "+capiStep(nodeStep, c).Message))
 	}
 }

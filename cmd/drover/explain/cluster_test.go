@@ -117,58 +117,58 @@ func TestClusterDecisions(t *testing.T) {
 		want     string
 	}{
 		"as specified": {clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1)), `
-. The cluster is as its specification says.
+. The cluster matches its specification.
 `},
 		"as specified, and a drain is held": {budget, `
-. The cluster is as its specification says.
+. The cluster matches its specification.
 . Machine one-a: DrainingNode: Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.
 > See what it waits for: drover why one-a -n shop
-> See what keeps pods on its node, such as a PodDisruptionBudget: drover kubeconfig one -n shop --file one.yaml && kubectl --kubeconfig one.yaml get poddisruptionbudgets -A
-> To have Cluster API drain for five minutes and no longer: kubectl patch machinedeployments.cluster.x-k8s.io pool -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
-> To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io one-a -n shop machine.cluster.x-k8s.io/exclude-node-draining=
+> Check what prevents the eviction of pods, such as a PodDisruptionBudget: drover kubeconfig one -n shop --file one.yaml && kubectl --kubeconfig one.yaml get poddisruptionbudgets -A
+> To limit the drain to five minutes: kubectl patch machinedeployments.cluster.x-k8s.io pool -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
+> To remove the server without draining its pods: kubectl annotate machines.cluster.x-k8s.io one-a -n shop machine.cluster.x-k8s.io/exclude-node-draining=
 `},
 		"restored with its owners": {restored, `
 ! |OwnerUnknown||
-. Machine one-a came from a backup with owners that are not there: its server is left as it is, and the cluster gets no other. What else is said here is told of by mistake until that is mended.
-> To keep the server, restore again as docs/dataflow.md says: the namespace is emptied without touching its servers, and the backup applied without metadata.ownerReferences
+. Machine one-a was restored from a backup with owners that do not exist. Drover does not change its server, and creates no other server for the cluster. Until this is fixed, ignore the other messages of this report.
+> To keep the server, restore again as docs/dataflow.md describes: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences
 > See what it waits for: drover why one-a -n shop
 `},
 		"unseen": {clusterOf(), `
 ! |NotReconciled||
-. No manager has looked at the control plane yet.
-> See whether Drover's manager runs and what it logs: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
+. No manager has reconciled the control plane yet.
+> Check whether Drover's manager runs, and read its log: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
 `},
 		"paused": {paused, `
 ! |Paused||
-. Nothing happens: the Cluster one is paused.
-> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io one --type merge -p '{"spec":{"paused":false}}'
+. The Cluster one is paused, so Drover does not reconcile the machine.
+> Resume the Cluster: kubectl -n shop patch cluster.cluster.x-k8s.io one --type merge -p '{"spec":{"paused":false}}'
 `},
 		"another's control plane": {foreign, `
 ! |ControlPlaneForeign||
-. The control plane of this Cluster is not Drover's: only its machines are.
-> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+. Drover manages the machines of this Cluster, but not its control plane.
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"no control plane": {missing, `
 ! |ControlPlaneMissing||
-. The RKEControlPlane one-cp that the Cluster names does not exist, or could not be read.
-> If spec.controlPlaneRef should name another, correct it: kubectl edit clusters.cluster.x-k8s.io one -n shop
-> See which there are: kubectl get rkecontrolplanes.rke.cattle.io -n shop
-> If it is none of them, make it, from the cluster's manifest
+. The RKEControlPlane one-cp that the Cluster names does not exist or could not be read.
+> If spec.controlPlaneRef names the wrong control plane, correct it: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> List the control planes: kubectl get rkecontrolplanes.rke.cattle.io -n shop
+> If it does not exist, create it from the cluster's manifest
 `},
 		"another Cluster's control plane": {taken, `
 ! |ControlPlaneTaken||
-. The RKEControlPlane one-cp is that of Cluster another: no server is made for this Cluster before it names one of its own.
-> Give it an RKEControlPlane of its own in spec.controlPlaneRef, also before you delete it, for what a Cluster names is deleted with it: kubectl edit clusters.cluster.x-k8s.io one -n shop
+. The RKEControlPlane one-cp belongs to Cluster another. Drover creates no server for this Cluster until it names its own control plane.
+> Name a separate RKEControlPlane in spec.controlPlaneRef. Do this before you delete the Cluster, because the control plane that it names is deleted with it: kubectl edit clusters.cluster.x-k8s.io one -n shop
 `},
 		"infrastructure": {infrastructure, `
 ! InfrastructureReady|NotReady||RKECluster one is not there
 . RKECluster one is not there
-> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"no etcd machine": {clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.NoEtcdMachineReason, "no machine has the role etcd", 2)), `
 ! Reconciled|NoEtcdMachine||no machine has the role etcd
 . no machine has the role etcd
-> See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
+> List the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
 `},
 		"a machine is behind": {waitingForMachines(), `
 ! Reconciled|WaitingForMachines||1 of 2 machines are not as they should be
@@ -181,8 +181,8 @@ func TestClusterDecisions(t *testing.T) {
 . 1 of 2 machines are not as they should be
 . Machine one-b: instruction install failed with exit code 1
 > See why it is not ready: drover why one-b -n shop
-> Read what its agent says: drover logs one-b -n shop --agent
-> Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+> Read the agent's report: drover logs one-b -n shop --agent
+> Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"two faults at once": {with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason, "one-a: attempt 3 failed", 2),
 			condition(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason, "nothing answers at 10.0.0.1:6443", 2)),
@@ -190,17 +190,17 @@ func TestClusterDecisions(t *testing.T) {
 ! Reconciled|RetryingPlan||one-a: attempt 3 failed
 . one-a: attempt 3 failed
 . nothing answers at 10.0.0.1:6443
-> Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+> Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 > See why it is not ready: drover why one-a -n shop
-> Read what its agent says: drover logs one-a -n shop --agent
-> Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint
-> See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
+> Read the agent's report: drover logs one-a -n shop --agent
+> Allow connections from the manager to the address in the message. Check firewalls, routes and spec.controlPlaneEndpoint of the RKECluster
+> List the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
 `},
 		"what has no effect": {with(clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 2), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 2),
 			condition(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason, "spec.machineSelectorConfig[0]: its selector matches no machine", 2), done(rkev1.ReadyCondition, rkev1.ReadyReason, 2)),
 			"one-a", metav1.ConditionTrue, rkev1.ReconciledReason, ""), `
-. The cluster is as its specification says.
-. A warning: spec.machineSelectorConfig[0]: its selector matches no machine
+. The cluster matches its specification.
+. Warning: spec.machineSelectorConfig[0]: its selector matches no machine
 > Change it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"machines whose servers are not there": {noServers, `
@@ -209,78 +209,78 @@ func TestClusterDecisions(t *testing.T) {
 . Machine one-b: JobRunning: the Job one-b-create-1 runs
 . Machine one-c: WaitingForQuota: attempt 1 failed (Quota, CreateFailed): 422 droplet limit exceeded
 > See why it is not ready: drover why one-b -n shop
-> See how its server stands: drover why one-c -n shop
+> See the state of its server: drover why one-c -n shop
 `},
 		"one cure of two things": {with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason, "one-a: attempt 3 failed", 2),
 			condition(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason, "kubelet-arg is not known", 2)), "one-a", metav1.ConditionFalse, rkev1.RetryingPlanReason, "attempt 3 failed"), `
 ! Reconciled|RetryingPlan||one-a: attempt 3 failed
 . one-a: attempt 3 failed
-. A warning: kubelet-arg is not known
-> Take the change back, which overtakes it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+. Warning: kubelet-arg is not known
+> Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 > See why it is not ready: drover why one-a -n shop
-> Read what its agent says: drover logs one-a -n shop --agent
+> Read the agent's report: drover logs one-a -n shop --agent
 `},
 		"a node that is not well": {deadNode, `
-. The cluster is as its specification says.
-. The node n1 of Machine one-a is not well: Node.Ready: Kubelet stopped posting node status.
-> See what is wrong with its node: drover why one-a -n shop
+. The cluster matches its specification.
+. The Node n1 of Machine one-a is not healthy: Node.Ready: Kubelet stopped posting node status.
+> See why its Node is not healthy: drover why one-a -n shop
 `},
 		"a machine whose RKEBootstrap cannot be reconciled": {nameTaken, `
 ! BootstrapConfigReady|NameTaken||there is a Secret b1-machine-plan that is not of this object: delete it
 . Machine one-a: its RKEBootstrap b1 cannot be reconciled: NameTaken: there is a Secret b1-machine-plan that is not of this object: delete it
-> See what is said of it: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
+> See its conditions: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
 `},
 		"a machine whose RKEBootstrap is not ready yet": {starting, `
-. The cluster is as its specification says.
+. The cluster matches its specification.
 `},
 		"being deleted, and nothing is left": {stuck, `
 ! |Deleting||
-. The Cluster one is being deleted: its machines go first, and 0 of them are left.
-> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
-> If it stays, it may name a kind that Cluster API does not know: have spec.controlPlaneRef name an RKEControlPlane, and spec.infrastructureRef an RKECluster, of any name: kubectl edit clusters.cluster.x-k8s.io one -n shop
+. The Cluster one is being deleted. Its machines are deleted first, and 0 of them are left.
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
+> If it is not deleted, it may refer to a kind that does not exist. Set spec.controlPlaneRef to an RKEControlPlane and spec.infrastructureRef to an RKECluster, with any name: kubectl edit clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted": {deleting, `
 ! |Deleting||
-. The Cluster one is being deleted: its machines go first, and 1 of them are left.
+. The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
 > See what it waits for: drover why one-a -n shop
-> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted, and a node is not drained": {undrained, `
 ! |Deleting||
-. The Cluster one is being deleted: its machines go first, and 1 of them are left.
+. The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
 . Machine one-a: DrainingNode: Error draining Node, please check controller logs for errors
-. Its node cannot be drained while the cluster's API does not answer the manager: nothing answers at 10.0.0.1:6443
+. Its Node cannot be drained while the manager cannot reach the cluster's API: nothing answers at 10.0.0.1:6443
 > See what it waits for: drover why one-a -n shop
-> Open the way from the manager to the address in the message: a firewall, a network, or an address in the RKECluster's spec.controlPlaneEndpoint
-> See the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
-> To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io one-a -n shop machine.cluster.x-k8s.io/exclude-node-draining=
-> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+> Allow connections from the manager to the address in the message. Check firewalls, routes and spec.controlPlaneEndpoint of the RKECluster
+> List the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
+> To remove the server without draining its pods: kubectl annotate machines.cluster.x-k8s.io one-a -n shop machine.cluster.x-k8s.io/exclude-node-draining=
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"a ClusterClass that is not there": {noClass, `
 ! TopologyReconciled|ReconcileFailed||ClusterClass "cc" not found
-. Cluster API has not done what spec.topology asks for (ReconcileFailed): ClusterClass "cc" not found
-> Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io one -n shop
-> See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A
+. Cluster API has not applied spec.topology (ReconcileFailed): ClusterClass "cc" not found
+> Correct spec.topology, or create the object that the message names: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> List the ClusterClasses: kubectl get clusterclasses.cluster.x-k8s.io -A
 `},
 		"a ClusterClass that is not there, and no control plane": {noClassNorPlane, `
 ! TopologyReconciled|ReconcileFailed||ClusterClass "cc" not found
-. Cluster API has not done what spec.topology asks for (ReconcileFailed): ClusterClass "cc" not found
-. The RKEControlPlane one-cp that the Cluster names does not exist, or could not be read.
-> Correct spec.topology, or make what the message names: kubectl edit clusters.cluster.x-k8s.io one -n shop
-> See which ClusterClasses there are: kubectl get clusterclasses.cluster.x-k8s.io -A
-> If spec.controlPlaneRef should name another, correct it: kubectl edit clusters.cluster.x-k8s.io one -n shop
-> See which there are: kubectl get rkecontrolplanes.rke.cattle.io -n shop
-> If it is none of them, make it, from the cluster's manifest
+. Cluster API has not applied spec.topology (ReconcileFailed): ClusterClass "cc" not found
+. The RKEControlPlane one-cp that the Cluster names does not exist or could not be read.
+> Correct spec.topology, or create the object that the message names: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> List the ClusterClasses: kubectl get clusterclasses.cluster.x-k8s.io -A
+> If spec.controlPlaneRef names the wrong control plane, correct it: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> List the control planes: kubectl get rkecontrolplanes.rke.cattle.io -n shop
+> If it does not exist, create it from the cluster's manifest
 `},
 		"a topology that is not done, and all else is well": {upgrading, `
 ! TopologyReconciled|ClusterUpgrading||worker md is held
-. Cluster API has not done what spec.topology asks for (ClusterUpgrading): worker md is held
-> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+. Cluster API has not applied spec.topology (ClusterUpgrading): worker md is held
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"a topology of which nothing is made yet": {unmade, `
 ! |ControlPlaneMissing||
-. Cluster API has not made the control plane yet that spec.topology asks for.
-> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+. Cluster API has not created the control plane for spec.topology yet.
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -306,27 +306,27 @@ func TestControlPlane(t *testing.T) {
 	}{
 		"whose Cluster is being deleted": {going, `
 ! |Deleting||
-. The Cluster one is being deleted: its machines go first, and 1 of them are left.
+. The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
 > See what it waits for: drover why one-a -n shop
-> See what Cluster API says of it: kubectl describe clusters.cluster.x-k8s.io one -n shop
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"that its Cluster does not name": {second, `
 ! Reconciled|ClusterHasAnotherControlPlane||the Cluster one has another
 . the Cluster one has another
-> See which control plane the Cluster has: kubectl get clusters.cluster.x-k8s.io -n shop -o yaml
-> If the Cluster's servers were made with this one, have spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io one -n shop
-> If nobody needs this one, delete it: kubectl delete rkecontrolplanes.rke.cattle.io one-cp -n shop
+> See which control plane the Cluster names: kubectl get clusters.cluster.x-k8s.io -n shop -o yaml
+> If the Cluster's servers were created with this control plane, name it in spec.controlPlaneRef again: kubectl edit clusters.cluster.x-k8s.io one -n shop
+> If this control plane is not needed, delete it: kubectl delete rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"paused": {paused, `
 ! |Paused||
-. Nothing happens: the Cluster one is paused.
-> Let the Cluster go on: kubectl -n shop patch cluster.cluster.x-k8s.io one --type merge -p '{"spec":{"paused":false}}'
+. The Cluster one is paused, so Drover does not reconcile the machine.
+> Resume the Cluster: kubectl -n shop patch cluster.cluster.x-k8s.io one --type merge -p '{"spec":{"paused":false}}'
 `},
 		"that cannot judge its machines": {with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.ReleasesInvalidReason, "it is no YAML", 2)),
 			"one-a", metav1.ConditionUnknown, rkev1.ReleasesInvalidReason, "the control plane one-cp: it is no YAML"), `
 ! Reconciled|ReleasesInvalid||it is no YAML
 . it is no YAML
-> See which releases are known: docs/releases.md says how to add some
+> See docs/releases.md for the known releases and how to add more
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -355,9 +355,9 @@ func TestMachineWaitsForItsPlan(t *testing.T) {
 	require.Equal(t, `! Reconciled|WaitingForAgent||no agent has taken the plan up
 . The server runs and its state is stored.
 . no agent has taken the plan up
-> Look on the server whether the agent runs and what it says: drover ssh web-1 -n shop -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'
-> If it says that its token or key is not known, have it let in anew, as docs/endpoint.md tells
-> Read what its agent says: drover logs web-1 -n shop --agent
+> Check on the server whether the agent runs, and read its log: drover ssh web-1 -n shop -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'
+> If the log says that the token or key is unknown, let the agent register again as docs/endpoint.md describes
+> Read the agent's report: drover logs web-1 -n shop --agent
 `, told(explain.Machine(s, "drover")))
 	s.CAPIMachine.Status.Conditions = []metav1.Condition{done(rkev1.ReconciledCondition, rkev1.UpToDateReason, 1), done(rkev1.PlanAppliedCondition, rkev1.PlanAppliedReason, 1)}
 	require.NotContains(t, told(explain.Machine(s, "drover")), "!")
@@ -371,8 +371,8 @@ func TestMachineWaitsForItsPlan(t *testing.T) {
 	require.Equal(t, `! Reconciled|AuthorityInvalid||the control plane one-cp: the Secret one-ca cannot be used
 . The server runs and its state is stored.
 . the control plane one-cp: the Secret one-ca cannot be used
-> Mend the Secret that the message names, or delete it before there is a server, to have one made: kubectl get secrets -n shop
+> Correct the Secret that the message names. While the cluster has no server, you can also delete it, and Drover creates a new one: kubectl get secrets -n shop
 `, told(explain.Machine(s, "drover")))
 	s.ControlPlane.Conditions = []metav1.Condition{done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1)}
-	require.Contains(t, told(explain.Machine(s, "drover")), "Cluster API waits for its node")
+	require.Contains(t, told(explain.Machine(s, "drover")), "Cluster API waits for the Node")
 }

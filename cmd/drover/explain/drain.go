@@ -50,7 +50,7 @@ func hooks(m *clusterv1.Machine) []string {
 func (r *Report) tellHooks(m *clusterv1.Machine) {
 	all := hooks(m)
 	for _, hook := range all[:min(3, len(all))] {
-		r.say(own{next: []string{"A hook is taken off by its owner; where that is not there any more, as a last resort: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} {hook}-"}},
+		r.say(own{next: []string{"A hook is removed by its owner. As a last resort, if its owner no longer exists: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} {hook}-"}},
 			advice.Words{"machine": m.Name, "ns": m.Namespace, "hook": hook})
 	}
 }
@@ -64,12 +64,12 @@ func draining(m *clusterv1.Machine) bool {
 // A Machine of a pool has its times of the pool, which Cluster API writes into it again and again, and replaces no machine for, unless the pool is being deleted.
 func (r *Report) tellDrain(m *clusterv1.Machine, controlPlane *facts.Object, poolGoes bool) {
 	words := advice.Words{"machine": m.Name, "ns": m.Namespace, "cluster": m.Spec.ClusterName}
-	undrained := "To remove the server with all that runs on it, undrained: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} " +
+	undrained := "To remove the server without draining its pods: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} " +
 		clusterv1.ExcludeNodeDrainingAnnotation + "="
 	if controlPlane != nil {
 		step := newStep(rkev1.AvailableCondition, meta.FindStatusCondition(controlPlane.Conditions, rkev1.AvailableCondition))
 		if step.Reason == rkev1.APINotReachedReason {
-			r.Verdict = appendNew(r.Verdict, "Its node cannot be drained while the cluster's API does not answer the manager: "+step.Message)
+			r.Verdict = appendNew(r.Verdict, "Its Node cannot be drained while the manager cannot reach the cluster's API: "+step.Message)
 			r.Next = append(r.Next, step.next...)
 			r.say(own{next: []string{undrained}}, words)
 			return
@@ -85,8 +85,8 @@ func (r *Report) tellDrain(m *clusterv1.Machine, controlPlane *facts.Object, poo
 		limit = "kubectl patch " + resource + `.cluster.x-k8s.io {pool} -n {ns} --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'`
 	}
 	r.say(own{next: []string{
-		"See what keeps pods on its node, such as a PodDisruptionBudget: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml get poddisruptionbudgets -A",
-		"To have Cluster API drain for five minutes and no longer: " + limit,
+		"Check what prevents the eviction of pods, such as a PodDisruptionBudget: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml get poddisruptionbudgets -A",
+		"To limit the drain to five minutes: " + limit,
 		undrained,
 	}}, words)
 }

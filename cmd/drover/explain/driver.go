@@ -41,7 +41,7 @@ func Driver(s *facts.DriverSnapshot, command string) *Report {
 func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	if len(s.Driver.Status.Conditions) == 0 {
 		r.Blocker = &Blocker{Reason: "NotReconciled"}
-		r.Verdict = []string{"No manager has looked at this driver yet."}
+		r.Verdict = []string{"No manager has reconciled this driver yet."}
 		return
 	}
 	step := driverBlocker(r.Steps, s.Driver)
@@ -54,7 +54,7 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 			}
 		}
 		if r.Blocker == nil {
-			r.Verdict = []string{"The driver's kinds are served."}
+			r.Verdict = []string{"The driver is ready, and its CRDs are served."}
 		}
 		return
 	}

@@ -49,8 +49,8 @@ func readDrivers() map[string]driverDecision {
 ! Downloaded|DownloadFailed||Get "https://drivers.example": dial tcp: no such host
 . Get "https://drivers.example": dial tcp: no such host
 . Attempts to read the driver so far: 2.
-> See whether spec.url can be reached from a pod of this cluster: it may need the manager's proxy or CA settings
-> Correct it, and the driver is read again as soon as spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud
+> Check whether a pod of this cluster can reach spec.url. It may need the manager's proxy or CA settings
+> Correct it. Drover reads the driver again when spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud
 > Read the probe's log: kubectl -n drover-drivers logs job/probe-mycloud-2 --all-containers
 `},
 		"a reason of a newer manager": {probed(valid(), failedAt(v3.DownloadedCondition, "FromTheFuture", "something new")), `
@@ -68,8 +68,8 @@ func readDrivers() map[string]driverDecision {
 ! Downloaded|ChecksumMismatch||
 . The step Downloaded is not done: ChecksumMismatch.
 . Attempts to read the driver so far: 2.
-> Make sure that the file is the one you want before you change the checksum: curl -fsSL 'https://user:xxxxx@drivers.example/d?a=1&b=$(x)' | sha256sum
-> Correct it, and the driver is read again as soon as spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud
+> Verify that the file is the intended one before you change the checksum: curl -fsSL 'https://user:xxxxx@drivers.example/d?a=1&b=$(x)' | sha256sum
+> Correct it. Drover reads the driver again when spec.url, spec.checksum or spec.version changes: kubectl edit nodedriver mycloud
 `},
 	}
 }
@@ -94,22 +94,22 @@ func probedDrivers() map[string]driverDecision {
 `},
 		"no pod": {withPod(nil, event("uid-j", "probe-mycloud-2", "FailedCreate", "exceeded quota", 1)), `
 ! Installed|FailedCreate||exceeded quota
-. The Job's pod is refused by the management cluster.
+. The management cluster rejects the Job's pod.
 . exceeded quota
 > The message above names the policy or quota: correct it for namespace drover-drivers
-> Pods of Drover meet the restricted Pod Security Standard
+> Drover's pods comply with the restricted Pod Security Standard
 `},
 		"no network": {withPod(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, event("uid-p", "probe-mycloud-2-x", "FailedCreatePodSandBox", "no CNI", 1)), `
 ! Installed|FailedCreatePodSandBox||no CNI
-. The node cannot set up the Job's pod: its network or container runtime is at fault.
+. The node cannot set up the Job's pod because of its network or container runtime.
 . no CNI
 > Look at the pod: kubectl -n drover-drivers describe pod probe-mycloud-2-x
-> Look at the node: kubectl describe node n1
+> See the node's conditions and events: kubectl describe node n1
 `},
 		"too much memory": {withPod(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
 			{Name: "machine", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}}}), `
 ! Installed|OOMKilled||container machine was killed
-. The Job's container used more memory than it may.
+. The Job's container exceeded its memory limit.
 . container machine was killed
 > Raise the memory limit that the manager gives Jobs
 > Read its log: kubectl -n drover-drivers logs probe-mycloud-2-x --all-containers
@@ -128,7 +128,7 @@ func usedDrivers() map[string]driverDecision {
 	kept.Driver.Spec.Active = false
 	return map[string]driverDecision{
 		"ready": {ready(done(v3.SchemaCompatibleCondition, v3.CompatibleReason, 7), done(v3.ActiveCondition, v3.EstablishedReason, 7), done(v3.ReadyCondition, v3.ReadyReason, 7)), `
-. The driver's kinds are served.
+. The driver is ready, and its CRDs are served.
 `},
 		"ready, with warnings": {external(condition(v3.ValidCondition, metav1.ConditionTrue, v3.WeakChecksumReason, "spec.checksum is md5", 8),
 			condition(v3.SchemaCompatibleCondition, metav1.ConditionTrue, v3.DoubtfulAnnotationsReason, `look at the annotations: private credential field "passwrd" matches no flag`, 7),
@@ -136,20 +136,20 @@ func usedDrivers() map[string]driverDecision {
 ! Valid|WeakChecksum||spec.checksum is md5
 . spec.checksum is md5
 . look at the annotations: private credential field "passwrd" matches no flag
-> Put the sha256 of what spec.url serves into spec.checksum: curl -fsSL https://drivers.example/docker-machine-driver-mycloud | sha256sum
-> Correct the annotation that the message above names, or add the one that it asks for: kubectl edit nodedriver mycloud
+> Set spec.checksum to the SHA-256 of the file at spec.url: curl -fsSL https://drivers.example/docker-machine-driver-mycloud | sha256sum
+> Correct or add the annotation that the message above names: kubectl edit nodedriver mycloud
 `},
 		"being deleted": {deleting, `
 ! Ready|MachinesExist||4 machines are left
 . 4 machines are left
-> See the machines: drover get -A
-> Delete those you do not need by their CAPI Machine or MachineDeployment
+> List the machines: drover get -A
+> Delete the machines that are not needed by deleting their CAPI Machine or MachineDeployment
 `},
 		"inactive, with machines": {kept, `
 ! Ready|KeptForMachines||2 machines
 . 2 machines
-> See the machines: drover get -A
-> They can still be removed; the kinds go with the last one
+> List the machines: drover get -A
+> These machines can still be deleted. The CRDs are removed with the last one
 `},
 	}
 }

@@ -32,7 +32,7 @@ const managerSilent = time.Minute
 
 func (d *decision) decide() {
 	if !d.ManagerSeen.IsZero() && d.Now.Sub(d.ManagerSeen) > managerSilent {
-		d.say(own{says: "Drover's manager has not been at work for " + facts.Age(d.Now, d.ManagerSeen) + ": what follows is of before.", next: []string{nextManager}}, d.words)
+		d.say(own{says: "Drover's manager has not been running for " + facts.Age(d.Now, d.ManagerSeen) + ". The report below shows the state before that.", next: []string{nextManager}}, d.words)
 	}
 	_, annotated := d.Machine.Annotations[clusterv1.PausedAnnotation]
 	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
@@ -42,7 +42,7 @@ func (d *decision) decide() {
 	case meta.IsStatusConditionTrue(d.Machine.Status.Conditions, rkev1.PausedCondition), (annotated || cluster) && !unowned: // the manager may not have seen it
 		d.decidePaused(cluster, annotated)
 	case len(d.Machine.Status.Conditions) == 0:
-		d.hold("NotReconciled", own{says: "No manager has looked at this machine yet.", next: []string{nextManager}}, d.words)
+		d.hold("NotReconciled", own{says: "No manager has reconciled this machine yet.", next: []string{nextManager}}, d.words)
 		if d.Machine.CAPIMachineName() == "" {
 			d.decideOwner("")
 		}
@@ -53,7 +53,7 @@ func (d *decision) decide() {
 		return
 	}
 	if _, paused := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]; paused {
-		d.say(own{"The CAPI Machine {capi} is paused (annotation cluster.x-k8s.io/paused): Cluster API does nothing for it, such as removing it, until it goes on.",
+		d.say(own{"The CAPI Machine {capi} is paused (annotation cluster.x-k8s.io/paused). Cluster API does not reconcile or delete it until it is resumed.",
 			[]string{goOnCAPI}}, d.words)
 	}
 }
@@ -68,7 +68,7 @@ func (d *decision) decideSteps() {
 		d.decideDone()
 	case step.Name == rkev1.ClusterReadyCondition && step.Reason == rkev1.DeletingReason:
 		// No server is made for a CAPI Machine that goes.
-		d.decideOwnerDeleting("no server is made for it any more.")
+		d.decideOwnerDeleting("Drover creates no server for it.")
 	default:
 		d.Blocker = step.blocker()
 		d.decideOpen(step)
@@ -79,7 +79,7 @@ func (d *decision) decideSteps() {
 func (d *decision) decideOpen(step *Step) {
 	switch step.Reason {
 	case "":
-		d.say(own{says: "The step " + step.Name + " was not reached yet; the manager works on it or has stopped.", next: []string{nextManager}}, d.words)
+		d.say(own{says: "The step " + step.Name + " is not done yet. The manager works on it, or the manager has stopped.", next: []string{nextManager}}, d.words)
 	case rkev1.WaitingForOwnerReason:
 		d.decideOwner(step.Message)
 	case rkev1.NodeSilentReason: // the manager knows it better than the pod's status does
@@ -94,13 +94,13 @@ func (d *decision) decideOpen(step *Step) {
 
 // Who pauses a machine is not always what its condition says: both may, and a Cluster that cannot be read.
 var (
-	pausedCluster = own{"Nothing happens: the Cluster {cluster} is paused.",
-		[]string{"Let the Cluster go on: kubectl -n {ns} patch cluster.cluster.x-k8s.io {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
-	pausedMachine = own{"Nothing happens: the machine has the annotation cluster.x-k8s.io/paused.",
-		[]string{"Let the machine go on: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
+	pausedCluster = own{"The Cluster {cluster} is paused, so Drover does not reconcile the machine.",
+		[]string{"Resume the Cluster: kubectl -n {ns} patch cluster.cluster.x-k8s.io {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
+	pausedMachine = own{"The machine has the annotation cluster.x-k8s.io/paused, so Drover does not reconcile it.",
+		[]string{"Resume the machine: kubectl -n {ns} annotate {resource} {name} cluster.x-k8s.io/paused-"}}
 )
 
-const goOnCAPI = "Let the CAPI Machine go on: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} cluster.x-k8s.io/paused-"
+const goOnCAPI = "Resume the CAPI Machine: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} cluster.x-k8s.io/paused-"
 
 func (d *decision) decidePaused(cluster, machine bool) {
 	d.Blocker = &Blocker{Step: rkev1.PausedCondition, Reason: "Paused"}
@@ -112,7 +112,7 @@ func (d *decision) decidePaused(cluster, machine bool) {
 		d.say(pausedCluster, d.words)
 		d.say(pausedMachine, d.words)
 		if !cluster {
-			d.Verdict = []string{"Nothing happens: the Cluster or the machine is paused."}
+			d.Verdict = []string{"The Cluster or the machine is paused, so Drover does not reconcile the machine."}
 		}
 	case cluster:
 		d.say(pausedCluster, d.words)
@@ -120,27 +120,27 @@ func (d *decision) decidePaused(cluster, machine bool) {
 		d.say(pausedMachine, d.words)
 	}
 	if d.Machine.DeletionTimestamp != nil {
-		d.Verdict = append(d.Verdict, "It is being deleted; its server is removed when it goes on.")
+		d.Verdict = append(d.Verdict, "It is being deleted. Its server is removed after it is resumed.")
 	}
 }
 
 // decideOwner is for a machine that nobody owns; message is what the manager says of that. The CAPI Machine that names a machine makes itself
 // its owner, if it is let.
 func (d *decision) decideOwner(message string) {
-	const runs = "see whether Cluster API's controllers run"
+	const runs = "check whether Cluster API's controllers run"
 	if d.CAPIMachine == nil || !d.Machine.IsNamedBy(d.CAPIMachine) {
-		d.say(own{"It waits for the CAPI Machine that owns it.", []string{"If you made this object by hand: make a CAPI Machine whose spec.infrastructureRef names it",
-			"If a MachineSet made it, Cluster API sets the owner within seconds: " + runs, nextManager}}, d.words)
+		d.say(own{"It waits for the CAPI Machine that owns it.", []string{"If you created this object by hand, create a CAPI Machine whose spec.infrastructureRef names it",
+			"If a MachineSet created it, Cluster API sets the owner within seconds. Otherwise " + runs, nextManager}}, d.words)
 		d.Verdict = appendNew(d.Verdict, message)
 		return
 	}
 	paused := meta.FindStatusCondition(d.CAPIMachine.Status.Conditions, clusterv1.PausedCondition)
 	if paused == nil || paused.Status != metav1.ConditionTrue {
-		d.say(own{"The CAPI Machine {capi} names it, and does not own it yet: Cluster API sets the owner within seconds.",
-			[]string{nextCAPI, "If that tells nothing, " + runs, nextManager}}, d.words)
+		d.say(own{"The CAPI Machine {capi} names it but does not own it yet. Cluster API sets the owner within seconds.",
+			[]string{nextCAPI, "If its conditions show no cause, " + runs, nextManager}}, d.words)
 		return
 	}
-	d.say(own{says: "The CAPI Machine {capi} names it, but is paused and so does not own it yet."}, d.words)
+	d.say(own{says: "The CAPI Machine {capi} names it but does not own it yet, because the CAPI Machine is paused."}, d.words)
 	d.Blocker.Message = facts.Clean(paused.Message)
 	d.Verdict = appendNew(d.Verdict, d.Blocker.Message)
 	_, machine := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]
@@ -153,22 +153,22 @@ func (d *decision) decideOwner(message string) {
 		d.say(own{next: []string{goOnCAPI}}, d.words)
 	}
 	if !cluster && !machine {
-		d.say(own{"Neither it nor its Cluster is paused any more.", []string{
-			"Any change wakes it: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} --overwrite woken=$(date +%s)", "If nothing changes then, " + runs, nextManager}}, d.words)
+		d.say(own{"The CAPI Machine and its Cluster are no longer paused.", []string{
+			"Trigger a reconcile of the CAPI Machine: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} --overwrite woken=$(date +%s)", "If nothing changes, " + runs, nextManager}}, d.words)
 	}
 }
 
 func (d *decision) decideDone() {
 	m := d.Machine
 	if m.DeletionTimestamp != nil {
-		d.hold("Finalizers", own{"The server is gone; the object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
-			[]string{"It goes within seconds; a finalizer that is not " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
+		d.hold("Finalizers", own{"The server is removed. The object waits for its finalizers: " + strings.Join(m.Finalizers, ", ") + ".",
+			[]string{"The object is deleted within seconds. A finalizer other than " + rkev1.MachineFinalizer + " belongs to another controller", nextManager}}, d.words)
 		return
 	}
 	unwell, behind, bootstrap := openStep(d.Steps, nodeStep), openStep(d.Steps, rkev1.ReconciledCondition), openStep(d.Steps, bootstrapStep)
 	d.tellServer(unwell == nil)
 	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
-		d.decideOwnerDeleting("Cluster API has not asked for the server's removal yet.")
+		d.decideOwnerDeleting("Cluster API has not deleted the infra machine yet.")
 		return
 	}
 	// Of the steps of its plan this one says what is waited for.
@@ -197,18 +197,18 @@ func (d *decision) tellServer(runs bool) {
 	switch {
 	case d.State != nil && d.State.Name == "":
 		d.Blocker = &Blocker{Step: rkev1.StateStoredCondition, Reason: rkev1.StateMissingReason}
-		d.say(own{"The server was made, but its state Secret {state} is gone: without it nobody can log in to the server.",
+		d.say(own{"The server was created, but its state Secret {state} is missing. Login to the server needs this Secret.",
 			about(d.Snapshot).On(metav1.Condition{Reason: rkev1.StateMissingReason}, nil)}, d.words)
 	case runs:
 		d.say(own{says: "The server runs and its state is stored."}, d.words)
 	default:
-		d.say(own{says: "The server was made and its state is stored."}, d.words)
+		d.say(own{says: "The server was created and its state is stored."}, d.words)
 	}
 	if d.State != nil && d.State.Deleting {
-		d.say(own{"Its state Secret {state} is being deleted, and is kept by its finalizer only: without it nobody can log in to the server.", []string{
-			"Save it while it is there, in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml | grep -v '^ *resourceVersion:' > {state}.yaml)",
-			"When the file has it, let it go: kubectl -n {ns} patch secret {state} --type merge -p '{\"metadata\":{\"finalizers\":null}}'",
-			"Then put it back as it was, and remove the file: kubectl -n {ns} create -f {state}.yaml"}}, d.words)
+		d.say(own{"Its state Secret {state} is being deleted; only its finalizer keeps it. Login to the server needs this Secret.", []string{
+			"Save the Secret in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml | grep -v '^ *resourceVersion:' > {state}.yaml)",
+			"After it is saved, remove its finalizer: kubectl -n {ns} patch secret {state} --type merge -p '{\"metadata\":{\"finalizers\":null}}'",
+			"Then create the Secret again from the file, and delete the file: kubectl -n {ns} create -f {state}.yaml"}}, d.words)
 	}
 }
 
@@ -230,22 +230,22 @@ func (d *decision) decideNoNode() {
 	if meta.IsStatusConditionTrue(d.CAPIMachine.Status.Conditions, rkev1.ReconciledCondition) { // its bootstrap is over, and its kubelet runs
 		next = []string{advice.NextRegister, nextNodeUnwell[0]}
 	}
-	d.say(own{"Cluster API waits for its node to join the cluster.", next}, d.words)
+	d.say(own{"Cluster API waits for the Node to join the cluster.", next}, d.words)
 }
 
 // nextNodeUnwell is for a node that was well before.
 var nextNodeUnwell = []string{
-	"See what its kubelet does: drover ssh {name} -n {ns} -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'",
-	"If it cannot be logged in to, look for the server at the cloud",
-	"If it is lost, and is not its cluster's only server, which has the data: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
+	"See the state of the kubelet: drover ssh {name} -n {ns} -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'",
+	"If the login fails, look at the server in the cloud",
+	"If the server is lost, delete its Machine. Never delete the cluster's only server, which holds the cluster's data: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
 }
 
 // ofNode tells of a node that was there; reason is Cluster API's.
 func ofNode(name, reason string) own {
 	if reason == clusterv1.MachineNodeDeletedReason || reason == clusterv1.MachineNodeDoesNotExistReason {
-		return own{"Its Node " + name + " is not there any more: somebody deleted it, or the server is gone.", slices.Concat([]string{advice.NextRegister}, nextNodeUnwell)}
+		return own{"Its Node " + name + " does not exist any more. It was deleted, or the server is gone.", slices.Concat([]string{advice.NextRegister}, nextNodeUnwell)}
 	}
-	return own{"Its node " + name + " is not well, or is not reached: the server may be off, gone or too busy.", nextNodeUnwell}
+	return own{"Its Node " + name + " is not healthy or not reachable. The server may be off, gone or overloaded.", nextNodeUnwell}
 }
 
 // decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.
@@ -281,7 +281,7 @@ func (d *decision) decideStep(step *Step) {
 	case ofJob: // what a newer or an older manager says
 		d.say(own{next: []string{"Read the whole log: drover logs {name} -n {ns}"}}, d.words)
 	default:
-		d.say(own{next: []string{"See all the manager says of it: kubectl -n {ns} describe {resource} {name}"}}, d.words)
+		d.say(own{next: []string{"See all conditions of the machine: kubectl -n {ns} describe {resource} {name}"}}, d.words)
 	}
 	if running {
 		d.tellDeadline()
@@ -305,7 +305,7 @@ func (d *decision) decideStep(step *Step) {
 func (d *decision) tellHeld(bootstrap *Step) {
 	if d.ControlPlane != nil && newStep("", meta.FindStatusCondition(d.ControlPlane.Conditions, rkev1.ReconciledCondition)).Reason == bootstrap.Reason {
 		d.Next = nil
-		d.say(own{next: []string{"See what its control plane says, and what to do about that: drover why cluster/{cluster} -n {ns}"}},
+		d.say(own{next: []string{"See why its control plane is not ready: drover why cluster/{cluster} -n {ns}"}},
 			advice.Words{"ns": d.CAPIMachine.Namespace, "cluster": d.CAPIMachine.Spec.ClusterName})
 	}
 }
@@ -314,7 +314,7 @@ func (d *decision) tellHeld(bootstrap *Step) {
 func (d *decision) tellDeadline() {
 	if len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
 		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
-		d.Verdict = append(d.Verdict, fmt.Sprintf("It may take until %s (in %s): then the Job is ended, whatever it waits for, the driver or the server.",
+		d.Verdict = append(d.Verdict, fmt.Sprintf("The Job's deadline is %s (in %s). It is stopped then, even if it waits for the driver or the server.",
 			until.UTC().Format(time.RFC3339), duration.HumanDuration(max(until.Sub(d.Now), 0))))
 	}
 }
@@ -324,12 +324,12 @@ func (d *decision) tellCleaning(c *facts.Cleaning) {
 	if c == nil {
 		return
 	}
-	line := "The plan by which the agent cleans the host is " + c.State
+	line := "The agent's plan to clean the host is " + c.State
 	if c.Running != "" {
 		line += ", at " + c.Running
 	}
 	if !c.AgentSeen.IsZero() {
-		line += fmt.Sprintf(". The agent called the manager last %s ago; it does every %s", facts.Age(d.Now, c.AgentSeen), duration.HumanDuration(connect.TokenLife/2))
+		line += fmt.Sprintf(". The agent last called the manager %s ago; it calls every %s", facts.Age(d.Now, c.AgentSeen), duration.HumanDuration(connect.TokenLife/2))
 	}
 	d.Verdict = append(d.Verdict, line+".")
 }
@@ -361,12 +361,12 @@ func (d *decision) tellAhead() {
 	if d.Ahead == nil {
 		return
 	}
-	line, asks := "Machine "+d.Ahead.Name+" asks first", "It asks again now."
+	line, asks := "Machine "+d.Ahead.Name+" retries first", "It retries now."
 	if last := d.Ahead.Status.LastAttempt; last != nil {
-		line += fmt.Sprintf(": its attempt %d was refused (%s): %s", last.Number, last.Class, last.Message)
+		line += fmt.Sprintf(": the cloud rejected its attempt %d (%s): %s", last.Number, last.Class, last.Message)
 	}
 	if next := d.Ahead.Status.NextAttemptTime; next != nil {
-		asks = when(d.Now, next.Time, "It asks again", "It is due to ask again.")
+		asks = when(d.Now, next.Time, "It retries", "Its retry is due.")
 	}
 	d.Verdict = append(d.Verdict, facts.Clean(line), asks)
 }

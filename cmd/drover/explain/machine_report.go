@@ -106,7 +106,7 @@ const logLines = 8
 // state Secret's, else the tail in the status. Of a removal elsewhere the state Secret knows nothing.
 func machineLog(s *facts.Snapshot) *Log {
 	if s.Live != "" {
-		return newLog("what Job "+s.Jobs[0].Name+" says now", s.Live)
+		return newLog("the current log of Job "+s.Jobs[0].Name, s.Live)
 	}
 	if log := failureLog(s.Failure); log != nil {
 		return log

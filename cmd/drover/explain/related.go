@@ -97,7 +97,7 @@ func relatedDriver(s *facts.Snapshot) []Related {
 		return nil
 	}
 	ready := meta.FindStatusCondition(s.Driver.Status.Conditions, v3.ReadyCondition)
-	state := "not looked at yet"
+	state := "not reconciled yet"
 	switch {
 	case ready != nil && ready.Status == metav1.ConditionTrue:
 		state = "ready"
@@ -115,9 +115,9 @@ func secretState(secret *facts.Secret) string {
 		return "missing"
 	}
 	if len(secret.Keys) == 0 {
-		return "there, but empty"
+		return "exists, but is empty"
 	}
-	return "there (keys " + strings.Join(secret.Keys, ", ") + ")"
+	return "exists (keys " + strings.Join(secret.Keys, ", ") + ")"
 }
 
 func stateState(state *facts.State) string {
@@ -125,7 +125,7 @@ func stateState(state *facts.State) string {
 	case len(state.Problems) > 0:
 		return "cannot be read in full; a server may exist"
 	case state.IsTakenOver():
-		return "has a record of a server that another system made"
+		return "has a record of a server that another system created"
 	case state.Journal == nil:
 		return "nothing done yet"
 	}

@@ -34,8 +34,8 @@ func TestRelatedAreInOrder(t *testing.T) {
 		{Role: "Cluster", Name: "store", State: "infrastructure provisioned"},
 		{Role: "CAPI Machine", Name: "web-1", State: "Provisioning, no node yet"},
 		{Role: "driver", Name: "NodeDriver digitalocean", State: "ready"},
-		{Role: "bootstrap", Name: "Secret web-1-bootstrap", State: "there (keys format, value)"},
-		{Role: "credential", Name: "Secret shop/do-token", State: "there (keys accessToken)"},
+		{Role: "bootstrap", Name: "Secret web-1-bootstrap", State: "exists (keys format, value)"},
+		{Role: "credential", Name: "Secret shop/do-token", State: "exists (keys accessToken)"},
 		{Role: "state", Name: "Secret web-1-machine-state", State: "Bootstrapped, attempt 1 to create, server 4711"},
 		{Role: "Job", Name: "web-1-create-2", State: "running"},
 		{Role: "pod", Name: "web-1-create-2-abcde", State: "Running"},
@@ -107,7 +107,7 @@ func TestRelatedCAPIMachine(t *testing.T) {
 func TestRelatedDriver(t *testing.T) {
 	s := running()
 	s.Driver = driver(true)
-	require.Equal(t, "NodeDriver digitalocean: not looked at yet", stateOf(s, "driver"))
+	require.Equal(t, "NodeDriver digitalocean: not reconciled yet", stateOf(s, "driver"))
 	s.Driver = driver(true, condition(v3.ReadyCondition, metav1.ConditionFalse, v3.InactiveReason, "", 1))
 	require.Equal(t, "NodeDriver digitalocean: Inactive", stateOf(s, "driver"))
 	since := ago(time.Minute)
@@ -122,7 +122,7 @@ func TestRelatedSecrets(t *testing.T) {
 	s.Bootstrap = &facts.Secret{Namespace: "shop", Name: "b"}
 	s.Credential = &facts.Secret{Namespace: "clouds", Name: "c", Found: true}
 	require.Equal(t, "Secret b: missing", stateOf(s, "bootstrap"))
-	require.Equal(t, "Secret clouds/c: there, but empty", stateOf(s, "credential"))
+	require.Equal(t, "Secret clouds/c: exists, but is empty", stateOf(s, "credential"))
 	s.Bootstrap, s.Credential = nil, nil
 	require.Empty(t, stateOf(s, "bootstrap"))
 	require.Empty(t, stateOf(s, "credential"))
@@ -138,7 +138,7 @@ func TestRelatedState(t *testing.T) {
 		"missing":        {&facts.State{}, ""},
 		"empty":          {&facts.State{Name: "s"}, "Secret s: nothing done yet"},
 		"unreadable":     {&facts.State{Name: "s", Problems: []string{"bad"}, Journal: journal}, "Secret s: cannot be read in full; a server may exist"},
-		"taken over":     {&facts.State{Name: "s", ServerMayExist: true}, "Secret s: has a record of a server that another system made"},
+		"taken over":     {&facts.State{Name: "s", ServerMayExist: true}, "Secret s: has a record of a server that another system created"},
 		"under way":      {&facts.State{Name: "s", Journal: journal}, "Secret s: Recorded, attempt 3 to create"},
 		"with a server":  {&facts.State{Name: "s", Journal: journal, Server: &state.Server{InstanceID: "i-1"}}, "Secret s: Recorded, attempt 3 to create, server i-1"},
 		"without its ID": {&facts.State{Name: "s", Journal: journal, Server: &state.Server{}}, "Secret s: Recorded, attempt 3 to create"},

@@ -13,9 +13,9 @@ import (
 // Remains is what may be left at the cloud when a machine is given up, as lines under a heading. State may be nil when it could not be read.
 func Remains(m *facts.Machine, st *facts.State) string {
 	cloud := clouds.Of(facts.DriverName(m.Kind.Name, nil))
-	text := fmt.Sprintf("What may remain of %s at the cloud, and must then be removed there by hand:\n", m.Name)
+	text := fmt.Sprintf("These resources of %s may remain in the cloud. Remove them there by hand:\n", m.Name)
 	if cloud.TakesHosts() {
-		text = fmt.Sprintf("What may remain of %s on its host, and must then be removed there by hand, as docs/drivers.md tells:\n", m.Name)
+		text = fmt.Sprintf("These parts of %s may remain on its host. Remove them there by hand, as docs/drivers.md describes:\n", m.Name)
 	}
 	add := func(name, value string) {
 		if value != "" {
@@ -31,14 +31,14 @@ func Remains(m *facts.Machine, st *facts.State) string {
 	add("beside it:", cloud.Beside)
 	add("leftovers:", cloud.Leftovers)
 	if ptr.Deref(st, facts.State{}).Name == "" {
-		return text + "  nothing more is known: the state Secret is missing or cannot be read\n"
+		return text + "  no more is known, because the state Secret is missing or cannot be read\n"
 	}
 	if st.Server != nil && st.Server.InstanceID != "" {
 		add("instance id", st.Server.InstanceID)
 	} else if st.Result != nil {
 		add("the driver recorded", st.Result.Recorded)
 	}
-	add("how far it came:", came(st))
+	add("progress:", came(st))
 	return text
 }
 
@@ -51,16 +51,16 @@ func came(st *facts.State) string {
 	case st.ServerMayExist:
 		return "unknown; the state cannot be read"
 	default:
-		return "nothing was ever asked of the cloud"
+		return "Drover never sent a request to the cloud"
 	}
 	meaning := map[state.Phase]string{
-		state.PhaseIntent:       "the cloud was asked for a server; whether it made one is not known",
+		state.PhaseIntent:       "Drover requested a server; it is not known whether the cloud created one",
 		state.PhaseRecorded:     "the driver recorded a server",
-		state.PhaseCreated:      "the server was made",
-		state.PhaseBootstrapped: "the server was made and bootstrapped",
-		state.PhaseRemoving:     "removing was begun",
-		state.PhaseGone:         "no server exists any more",
-		state.PhaseLost:         "what was known of a server was lost",
+		state.PhaseCreated:      "the server was created",
+		state.PhaseBootstrapped: "the server was created and bootstrapped",
+		state.PhaseRemoving:     "the removal was started",
+		state.PhaseGone:         "the server does not exist any more",
+		state.PhaseLost:         "the record of a server was lost",
 	}
 	attempt := fmt.Sprintf("attempt %d", st.Journal.Attempt)
 	if st.Journal.Operation != "" {

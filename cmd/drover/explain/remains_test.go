@@ -20,18 +20,18 @@ func TestRemains(t *testing.T) {
 		state *facts.State
 		want  string
 	}{
-		"not read":      {nil, "nothing more is known: the state Secret is missing or cannot be read"},
-		"missing":       {&facts.State{}, "nothing more is known: the state Secret is missing or cannot be read"},
-		"never begun":   {&facts.State{Name: "s"}, "how far it came: nothing was ever asked of the cloud"},
-		"unreadable":    {&facts.State{Name: "s", ServerMayExist: true, Problems: []string{"bad"}}, "how far it came: unknown; the state cannot be read"},
-		"another's":     {&facts.State{Name: "s", ServerMayExist: true}, "how far it came: unknown; there is a record of a server"},
-		"intent":        {at(state.PhaseIntent), "how far it came: the cloud was asked for a server; whether it made one is not known (Intent, attempt 2 to create)"},
-		"recorded":      {at(state.PhaseRecorded), "how far it came: the driver recorded a server (Recorded, attempt 2 to create)"},
-		"created":       {at(state.PhaseCreated), "how far it came: the server was made (Created, attempt 2 to create)"},
-		"bootstrapped":  {at(state.PhaseBootstrapped), "how far it came: the server was made and bootstrapped (Bootstrapped, attempt 2 to create)"},
-		"being removed": {at(state.PhaseRemoving), "how far it came: removing was begun (Removing, attempt 2 to create)"},
-		"by nobody":     {&facts.State{Name: "s", Journal: &state.Journal{Attempt: 1, Phase: state.PhaseGone}}, "how far it came: no server exists any more (Gone, attempt 1)"},
-		"gone":          {at(state.PhaseGone), "how far it came: no server exists any more (Gone, attempt 2 to create)"},
+		"not read":      {nil, "no more is known, because the state Secret is missing or cannot be read"},
+		"missing":       {&facts.State{}, "no more is known, because the state Secret is missing or cannot be read"},
+		"never begun":   {&facts.State{Name: "s"}, "progress: Drover never sent a request to the cloud"},
+		"unreadable":    {&facts.State{Name: "s", ServerMayExist: true, Problems: []string{"bad"}}, "progress: unknown; the state cannot be read"},
+		"another's":     {&facts.State{Name: "s", ServerMayExist: true}, "progress: unknown; there is a record of a server"},
+		"intent":        {at(state.PhaseIntent), "progress: Drover requested a server; it is not known whether the cloud created one (Intent, attempt 2 to create)"},
+		"recorded":      {at(state.PhaseRecorded), "progress: the driver recorded a server (Recorded, attempt 2 to create)"},
+		"created":       {at(state.PhaseCreated), "progress: the server was created (Created, attempt 2 to create)"},
+		"bootstrapped":  {at(state.PhaseBootstrapped), "progress: the server was created and bootstrapped (Bootstrapped, attempt 2 to create)"},
+		"being removed": {at(state.PhaseRemoving), "progress: the removal was started (Removing, attempt 2 to create)"},
+		"by nobody":     {&facts.State{Name: "s", Journal: &state.Journal{Attempt: 1, Phase: state.PhaseGone}}, "progress: the server does not exist any more (Gone, attempt 1)"},
+		"gone":          {at(state.PhaseGone), "progress: the server does not exist any more (Gone, attempt 2 to create)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, lines, _ := strings.Cut(explain.Remains(machine().Machine, c.state), "\n")
@@ -43,7 +43,7 @@ func TestRemains(t *testing.T) {
 func TestRemains_whole(t *testing.T) {
 	s := running()
 	s.Machine.Status.Addresses = append(s.Machine.Status.Addresses, clusterv1.MachineAddress{Type: "Odd\x1b[31m", Address: "\x1b]0;x\x07198.18.0.12"}, clusterv1.MachineAddress{Type: "InternalIP"})
-	require.Equal(t, `What may remain of web-1 at the cloud, and must then be removed there by hand:
+	require.Equal(t, `These resources of web-1 may remain in the cloud. Remove them there by hand:
   driver digitalocean
   server called web-1
   providerID digitalocean://4711
@@ -51,13 +51,13 @@ func TestRemains_whole(t *testing.T) {
   Odd 198.18.0.12
   beside it: its SSH key
   instance id 4711
-  how far it came: the server was made and bootstrapped (Bootstrapped, attempt 1 to create)
+  progress: the server was created and bootstrapped (Bootstrapped, attempt 1 to create)
 `, explain.Remains(s.Machine, s.State))
 	s.State.Server.InstanceID, s.State.Result = "", &state.Result{Recorded: "ServerID srv-1"}
 	require.Contains(t, explain.Remains(s.Machine, s.State), "\n  the driver recorded ServerID srv-1\n")
 	host := machine().Machine
 	host.Kind.Name = "GenericMachine"
-	require.Contains(t, explain.Remains(host, nil), "What may remain of web-1 on its host, and must then be removed there by hand, as docs/drivers.md tells:\n  driver generic\n")
+	require.Contains(t, explain.Remains(host, nil), "These parts of web-1 may remain on its host. Remove them there by hand, as docs/drivers.md describes:\n  driver generic\n")
 	require.Contains(t, explain.Remains(host, nil), "\n  leftovers: A host that was given up joins its cluster again")
 	s.State.Journal.Operation = "create\x1b]0;x\x07\n\u202eit"
 	require.True(t, strings.HasSuffix(explain.Remains(s.Machine, s.State), "(Bootstrapped, attempt 1 to create it)\n"), "one line, which no terminal obeys")
