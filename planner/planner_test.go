@@ -374,11 +374,30 @@ func TestNewDelivered(t *testing.T) {
 	for i := range plan.MaxProbes + 1 {
 		probes.Probes[fmt.Sprint(i)] = plan.Probe{}
 	}
-	for says, raw := range map[string]string{"unexpected end": `{"files":[`, "too many files": marshal(t, many), "it has too many files": marshal(t, long), "too many probes": marshal(t, probes)} {
+	many.Files = many.Files[:plan.MaxFiles]
+	many.Files[0] = plan.File{Path: "/a", Content: "eA==", UID: 1, GID: 1, Permissions: "0600", Dynamic: true, Minor: true}
+	require.Empty(t, planner.NewDelivered([]byte(marshal(t, many))).Broken)
+	many.Files = append(many.Files, plan.File{Path: "/b"})
+	instructions := plan.Plan{Instructions: make([]plan.Instruction, plan.MaxInstructions+1)}
+	name := plan.Plan{Probes: map[string]plan.Probe{strings.Repeat("x", 5<<10): {}}}
+	for says, raw := range map[string]string{"unexpected end": `{"files":[`, "too many files": marshal(t, many), "it has too many files": marshal(t, long), "too many probes": marshal(t, probes),
+		"it has too many probes": marshal(t, name), "too many instructions": marshal(t, instructions), "more than 24576 elements": `{"instructions":[` + strings.Repeat("{},", 130_000) + "{}]}",
+		"more than 655360 bytes": `{"error":"` + strings.Repeat("x", 640<<10) + `"}`, "more than 8 levels deep": `{"x":` + strings.Repeat("[", 9) + strings.Repeat("]", 9) + "}"} {
 		d := planner.NewDelivered([]byte(raw))
 		require.Contains(t, d.Broken, says)
 		require.Less(t, len(marshal(t, d)), 1<<10)
 	}
+}
+
+// A plan of many empty instructions is not decoded: its 130,000 elements would take 20 MB.
+func TestNewDelivered_cost(t *testing.T) {
+	raw := []byte(`{"instructions":[` + strings.Repeat("{},", 130_000) + "{}]}")
+	result := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			planner.NewDelivered(raw)
+		}
+	})
+	require.Less(t, result.AllocedBytesPerOp(), int64(4<<10))
 }
 
 // hundred is a cluster of 100 nodes at rest.

@@ -178,29 +178,56 @@ type Delivered struct {
 	Broken string `json:"broken,omitempty"`
 }
 
-// maxPathBytes bounds the paths of a plan's files.
-const maxPathBytes = 32 << 10
+// maxPathBytes bounds the paths of a plan's files, and maxProbeBytes the names of its probes.
+const (
+	maxPathBytes  = 32 << 10
+	maxProbeBytes = 4 << 10
+)
 
-// NewDelivered looks into the plan of a plan Secret; nil when there is none. Somebody else may have written it.
+// maxPlanElements and maxPlanLevels bound a plan that is decoded. The largest plan that the planner
+// writes has plan.MaxFiles files of at most 19 elements each, and a few hundred other elements.
+const (
+	maxPlanElements = 24 << 10
+	maxPlanLevels   = 8
+)
+
+// MaxDeliveredBytes bounds a Delivered as JSON: each byte of a path or a name may become six.
+const MaxDeliveredBytes = 6*(maxPathBytes+maxProbeBytes) + 3*plan.MaxFiles + 1<<10
+
+// NewDelivered reads the plan of a plan Secret; nil when there is none. A tenant may have written the
+// plan. A plan beyond the bounds of the planner's own plans is not decoded.
 func NewDelivered(raw []byte) *Delivered {
 	if len(raw) == 0 {
 		return nil
 	}
 	d, read := &Delivered{Checksum: plan.Checksum(raw)}, plan.Plan{}
-	if err := json.Unmarshal(raw, &read); err != nil {
-		d.Broken = plan.Head(err.Error(), 300)
-		return d
+	broken := func(why string) *Delivered { return &Delivered{Checksum: d.Checksum, Broken: why} }
+	if len(raw) > maxPlanBytes {
+		return broken(fmt.Sprintf("it has more than %d bytes", maxPlanBytes))
 	}
-	if d.Probes = slices.Sorted(maps.Keys(read.Probes)); len(d.Probes) > plan.MaxProbes {
-		return &Delivered{Checksum: d.Checksum, Broken: "it has too many probes"}
+	if _, err := measure(raw, maxPlanElements, maxPlanLevels); err != nil {
+		return broken("it " + err.Error())
+	}
+	if err := json.Unmarshal(raw, &read); err != nil {
+		return broken(plan.Head(err.Error(), 300))
+	}
+	if len(read.Instructions)+len(read.PeriodicInstructions) > plan.MaxInstructions {
+		return broken("it has too many instructions")
 	}
 	size := 0
+	for _, name := range slices.Sorted(maps.Keys(read.Probes)) {
+		if size += len(name); size > maxProbeBytes || len(d.Probes) >= plan.MaxProbes {
+			return broken("it has too many probes")
+		}
+		d.Probes = append(d.Probes, name)
+	}
+	size = 0
 	for _, file := range read.Files {
 		if file.Directory {
 			continue
 		}
 		if size += len(file.Path); size > maxPathBytes || len(d.Paths) >= plan.MaxFiles {
-			return &Delivered{Checksum: d.Checksum, Broken: "it has too many files"}
+			return broken("it has too many files")
 		}
 		d.Paths = append(d.Paths, file.Path)
 	}

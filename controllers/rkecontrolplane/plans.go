@@ -1,6 +1,7 @@
 package rkecontrolplane
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,7 +49,7 @@ const (
 // NewPlans makes a cache of the plan Secrets with what the planner reads of them, and of no other Secret. Plans, which have a cluster's keys in them,
 // and output of instructions, which may be long and hold secrets, are not kept.
 func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
-	kept := &shares{sizes: map[types.NamespacedName]int{}, ofNamespace: map[string]int{}}
+	kept := newShares()
 	opts.ByObject = map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Field: fields.OneTermEqualSelector("type", plan.SecretType), Transform: func(in any) (any, error) {
 			if secret, ok := in.(*corev1.Secret); ok {
@@ -71,33 +73,71 @@ func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return made, nil
 }
 
-// shares counts what is kept of plan Secrets, so that no namespace takes the room of others.
+// shares counts the bytes that are kept of plan Secrets, so that one namespace cannot take the memory
+// of the others.
 type shares struct {
 	mu          sync.Mutex
-	sizes       map[types.NamespacedName]int
+	kept        map[types.NamespacedName]kept
 	ofNamespace map[string]int
 	sum         int
+	// decode is planner.NewDelivered. Only one goroutine transforms the plan Secrets of all tenants, so
+	// that it must not decode a plan that it has decoded before.
+	decode func(raw []byte) *planner.Delivered
 }
 
-// keep drops what nobody reads, and all of what has no room. An informer may have it look at the same object more than once, as it does at its start.
+// kept is a plan Secret in the cache.
+type kept struct {
+	size int
+	// checksum of its plan, and what the planner reads of that plan, as JSON.
+	checksum  string
+	delivered []byte
+}
+
+func newShares() *shares {
+	return &shares{kept: map[types.NamespacedName]kept{}, ofNamespace: map[string]int{}, decode: planner.NewDelivered}
+}
+
+// keep drops the parts of a plan Secret that the planner does not read, or all of it if its namespace
+// has no bytes left. At its start, an informer transforms each object twice.
 func (s *shares) keep(secret *corev1.Secret) {
 	if _, dropped := secret.Annotations[largeAnnotation]; dropped && len(secret.Data) == 0 {
 		return
 	}
-	shrink(secret)
-	size := sizeOf(secret)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := client.ObjectKeyFromObject(secret)
-	s.add(name, -s.sizes[name])
+	before := s.kept[name]
+	raw, delivered := secret.Data[plan.KeyPlan], secret.Data[deliveredKey]
+	if !bytes.Equal(delivered, before.delivered) { // a tenant wrote this key
+		delivered = nil
+	}
+	shrink(secret)
+	s.add(name, -before.size)
+	size := sizeOf(secret)
+	if len(raw) > 0 {
+		size += planner.MaxDeliveredBytes // so that a Secret that will be dropped is not decoded first
+	}
 	if s.ofNamespace[name.Namespace]+size > maxOfNamespace || s.sum+size > maxOfAllClusters {
+		delete(s.kept, name)
 		secret.Data, secret.Annotations = nil, map[string]string{largeAnnotation: ""}
 		return
 	}
-	s.add(name, size)
+	is := kept{checksum: before.checksum, delivered: delivered}
+	if len(raw) > 0 {
+		is = before
+		if checksum := plan.Checksum(raw); checksum != before.checksum {
+			is = kept{checksum: checksum, delivered: encodeDelivered(s.decode(raw))}
+		}
+	}
+	if len(is.delivered) > 0 {
+		secret.Data[deliveredKey] = is.delivered
+	}
+	is.size = sizeOf(secret)
+	s.kept[name] = is
+	s.add(name, is.size)
 }
 
-// forget gives a Secret's room back.
+// forget gives a Secret's bytes back.
 func (s *shares) forget(obj any) {
 	if unseen, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unseen.Obj
@@ -109,14 +149,12 @@ func (s *shares) forget(obj any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := client.ObjectKeyFromObject(secret)
-	s.add(name, -s.sizes[name])
+	s.add(name, -s.kept[name].size)
+	delete(s.kept, name)
 }
 
 func (s *shares) add(name types.NamespacedName, size int) {
 	s.sum += size
-	if s.sizes[name] += size; s.sizes[name] == 0 {
-		delete(s.sizes, name)
-	}
 	if s.ofNamespace[name.Namespace] += size; s.ofNamespace[name.Namespace] == 0 {
 		delete(s.ofNamespace, name.Namespace)
 	}
@@ -133,7 +171,8 @@ func sizeOf(secret *corev1.Secret) int {
 	return size
 }
 
-// shrink leaves of a plan Secret what the planner reads. A value that is too long is none: our agent writes no such.
+// shrink leaves the parts of a plan Secret that the planner reads beside the plan. A value that is too
+// long is dropped: our agent writes no such value.
 func shrink(secret *corev1.Secret) {
 	var owners []metav1.OwnerReference
 	if owner := metav1.GetControllerOf(secret); owner != nil {
@@ -145,14 +184,24 @@ func shrink(secret *corev1.Secret) {
 		data[plan.KeyAgentStatus], _ = json.Marshal(status) // texts and numbers are always encoded
 	}
 	maps.DeleteFunc(data, func(_ string, value []byte) bool { return len(value) > maxValue })
-	if delivered := planner.NewDelivered(secret.Data[plan.KeyPlan]); delivered != nil {
-		data[deliveredKey], _ = json.Marshal(delivered)
-	} else if before := secret.Data[deliveredKey]; len(before) > 0 { // it is shrunk already
-		data[deliveredKey] = before
-	}
-	secret.ManagedFields, secret.Finalizers, secret.OwnerReferences = nil, nil, owners
-	secret.Labels, secret.Annotations, secret.Data = only(secret.Labels, noted), only(secret.Annotations, noted), data
+	secret.ManagedFields = nil
+	secret.Finalizers = nil
+	secret.OwnerReferences = owners
+	secret.Labels = only(secret.Labels, noted)
+	secret.Annotations = only(secret.Annotations, noted)
+	secret.Data = data
 	maps.DeleteFunc(secret.Annotations, func(_, value string) bool { return len(value) > maxValue })
+}
+
+// planChanged reports whether the planner may decide otherwise because a plan Secret of the cache
+// changed. A resync has the same version. Nothing is known of a Secret that was dropped.
+func planChanged(was, is *corev1.Secret) bool {
+	if _, dropped := is.Annotations[largeAnnotation]; dropped || was.ResourceVersion == is.ResourceVersion {
+		return true
+	}
+	was, is = was.DeepCopy(), is.DeepCopy()
+	was.ResourceVersion = is.ResourceVersion
+	return !equality.Semantic.DeepEqual(was, is)
 }
 
 // only is a map of its own with these keys: one from which the others were deleted would keep their room.
@@ -166,6 +215,15 @@ func only[V any](all map[string]V, keys []string) map[string]V {
 	return left
 }
 
+// encodeDelivered is the value of deliveredKey.
+func encodeDelivered(delivered *planner.Delivered) []byte {
+	if delivered == nil {
+		return nil
+	}
+	raw, _ := json.Marshal(delivered) // texts are always encoded
+	return raw
+}
+
 // deliveredTo is what is known of the plan in a plan Secret.
 func deliveredTo(secret *corev1.Secret) *planner.Delivered {
 	raw := secret.Data[deliveredKey]
@@ -174,7 +232,7 @@ func deliveredTo(secret *corev1.Secret) *planner.Delivered {
 	}
 	delivered := &planner.Delivered{}
 	if err := json.Unmarshal(raw, delivered); err != nil {
-		delivered.Broken = err.Error() // it was encoded by shrink
+		delivered.Broken = err.Error() // it was encoded by encodeDelivered
 	}
 	return delivered
 }
@@ -204,7 +262,11 @@ func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*cor
 			}
 		}
 		if dropped || live {
+			delivered := encodeDelivered(planner.NewDelivered(one.Data[plan.KeyPlan]))
 			shrink(one)
+			if len(delivered) > 0 {
+				one.Data[deliveredKey] = delivered
+			}
 		}
 		if size += sizeOf(one); size > maxOfCluster {
 			return nil, step.Stall(rkev1.PlansExceededReason, fmt.Errorf("what has to be known of the plan Secrets of the cluster's machines has more than %d bytes", maxOfCluster))

@@ -69,7 +69,8 @@ func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
 		WatchesMetadata(&corev1.Secret{}, wake(r.ofSecret)).
 		WatchesMetadata(&corev1.ConfigMap{}, wake(r.ofConfigMap)).
 		WatchesRawSource(source.Kind(plans, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, obj *corev1.Secret) []reconcile.Request { return r.ofMember(ctx, obj) }))).
+			func(ctx context.Context, obj *corev1.Secret) []reconcile.Request { return r.ofMember(ctx, obj) }),
+			predicate.TypedFuncs[*corev1.Secret]{UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Secret]) bool { return planChanged(e.ObjectOld, e.ObjectNew) }})).
 		WatchesRawSource(source.Func(r.listen)).
 		Complete(r)
 }
