@@ -34,7 +34,7 @@ import (
 
 	"github.com/drover-project/drover/capi/guard"
 	"github.com/drover-project/drover/capi/workload"
-	"github.com/drover-project/drover/fairqueue"
+	"github.com/drover-project/drover/limit/fairqueue"
 )
 
 // ErrNotConnected is of what Cluster API cannot do while there is no connection to a workload cluster, such as one that is being made.

@@ -39,8 +39,8 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/credential"
-	"github.com/drover-project/drover/fairqueue"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/limit/fairqueue"
 )
 
 // +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=get;list;watch;patch

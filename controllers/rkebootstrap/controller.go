@@ -34,7 +34,7 @@ import (
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/controllers/step"
-	"github.com/drover-project/drover/fairqueue"
+	"github.com/drover-project/drover/limit/fairqueue"
 )
 
 // Options of a Reconciler.

@@ -26,7 +26,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
-	"github.com/drover-project/drover/fairqueue"
+	"github.com/drover-project/drover/limit/fairqueue"
 )
 
 // Options of a Reconciler.

@@ -27,7 +27,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
 	"github.com/drover-project/drover/credential"
-	"github.com/drover-project/drover/fairqueue"
+	"github.com/drover-project/drover/limit/fairqueue"
 	"github.com/drover-project/drover/planner"
 )
 

@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/step"
-	"github.com/drover-project/drover/fairqueue"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/limit/fairqueue"
 	"github.com/drover-project/drover/state"
 )
 

@@ -112,7 +112,7 @@ func TestQueue_wantedAgain(t *testing.T) {
 
 // Each controller has such a queue, but for those of kinds that no tenant makes, and for the one whose workers have shares of their own.
 func TestQueue_ofEveryController(t *testing.T) {
-	const root = ".."
+	const root = "../.."
 	without := []string{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -136,5 +136,5 @@ func TestQueue_ofEveryController(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"../controllers/nodedriver", "../capi/workload"}, without)
+	require.ElementsMatch(t, []string{"../../controllers/nodedriver", "../../capi/workload"}, without)
 }

@@ -1,7 +1,8 @@
-// Package fairqueue is a controller's queue that namespaces take turns at, and of whose workers no namespace has all: who has a thousand objects
-// that take long waits for himself.
+// Package fairqueue is a work queue for controllers. Namespaces take turns, and no namespace gets all
+// workers: the objects of a namespace with many slow objects wait for each other.
 //
-// It reads and writes nothing. Who asks: capi, and the controllers of kinds that tenants make.
+// It is not a semaphore: a reconcile that waited for a permit would hold a worker. It reads and writes
+// nothing. Users: capi, and the controllers of kinds that tenants create.
 package fairqueue
 
 import (
