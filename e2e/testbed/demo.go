@@ -2,136 +2,94 @@ package testbed
 
 import (
 	"context"
-	"errors"
+	"encoding/base64"
 	"fmt"
-	"regexp"
+	"net/url"
+	"os"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
-// Demo shows the whole path on screen and removes every trace, also when a part of it fails.
-func (t *Testbed) Demo(ctx context.Context) error {
+const (
+	// clusterExample is examples/k3s.yaml as it works here, where servers pull from the local cloud's registry.
+	clusterExample = "k3s.yaml"
+	// clusterKubeconfig is where the demo keeps the kubeconfig of the cluster that it makes.
+	clusterKubeconfig = "one.kubeconfig"
+)
+
+// writeClusterExample writes clusterExample.
+func (t *Testbed) writeClusterExample(context.Context) error {
+	example, err := os.ReadFile(t.example("k3s.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the example of a cluster: %w", err)
+	}
+	endpoints, err := t.endpoints()
+	if err != nil {
+		return err
+	}
+	registry, err := url.Parse(endpoints.Registry)
+	if err != nil {
+		return fmt.Errorf("reading where the registry is: %w", err)
+	}
+	authority, err := os.ReadFile(endpoints.CAFile)
+	if err != nil {
+		return fmt.Errorf("reading the local cloud's authority: %w", err)
+	}
+	text, err := withRegistry(string(example), registry.Host, authority)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(t.in(clusterExample), []byte(text), 0o600)
+}
+
+// withRegistry has the RKEControlPlanes among the manifests pull from a registry, verified by an authority (PEM).
+func withRegistry(manifests, registry string, authority []byte) (string, error) {
+	const divider = "\n---\n"
+	documents := strings.Split(manifests, divider)
+	for i, document := range documents {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			return "", fmt.Errorf("reading the example of a cluster: %w", err)
+		}
+		if object.GetKind() != "RKEControlPlane" {
+			continue
+		}
+		registries := map[string]any{
+			"mirrors": map[string]any{"docker.io": map[string]any{"endpoint": []any{"https://" + registry}}},
+			"configs": map[string]any{registry: map[string]any{"caBundle": base64.StdEncoding.EncodeToString(authority)}},
+		}
+		if err := unstructured.SetNestedField(object.Object, registries, "spec", "registries"); err != nil {
+			return "", fmt.Errorf("naming the registry in the example of a cluster: %w", err)
+		}
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return "", fmt.Errorf("writing the example of a cluster: %w", err)
+		}
+		documents[i] = strings.TrimSuffix(string(text), "\n")
+	}
+	return strings.Join(documents, divider), nil
+}
+
+// DemoCluster shows a cluster of k3s, from its manifests over a change in place to its deletion, and removes every trace, also when a part of it fails.
+func (t *Testbed) DemoCluster(ctx context.Context) error {
+	run := func(out string) bool { return len(runningPhase.FindAllString(out, -1)) == 2 }
+	changed := func(out string) bool { return strings.Count(out, " 50\n") == 2 }
+	ready := t.show("kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")
 	return t.present(ctx, []func(context.Context) error{
-		t.shows("A registered driver has become kinds of its own",
-			t.show("kubectl", "get", "nodedriver", "digitalocean"), t.show("kubectl", "explain", "digitaloceanmachine.spec.size")),
-		t.shows("Two servers through the real DigitalOcean driver",
-			t.show("kubectl", "apply", "--server-side", "-f", t.example("digitalocean.yaml")),
-			t.showUntil(3*time.Minute, machinesRunning(2), "drover", "get"), t.show("drover", "get", "-o", "wide")),
-		t.showLogin,
-		t.shows("Scaling to one",
-			t.show("kubectl", "scale", "machinedeployment", "hello", "--replicas", "1"),
-			t.showUntil(2*time.Minute, machinesRunning(1), "drover", "get"), t.show("localcloud", "ls", stateDirFlag, t.CloudDir())),
-		t.shows("Deleting the cluster",
-			t.show("kubectl", "delete", "cluster", "hello", "--timeout", "2m"), t.show("drover", "get")),
+		t.shows("A cluster of k3s from one server and one worker",
+			t.show("kubectl", "apply", "--server-side", "-f", t.in(clusterExample)),
+			t.showUntil(5*time.Minute, run, "kubectl", "get", "machines.cluster.x-k8s.io"), ready),
+		t.shows("kubectl talks to it", t.show("drover", "kubeconfig", "one", "--file", t.in(clusterKubeconfig)),
+			t.show("kubectl", "--kubeconfig", t.in(clusterKubeconfig), "get", "nodes", "-o", "wide")),
+		t.shows("An argument of all kubelets is changed on the same servers",
+			t.show("kubectl", "patch", "rkecontrolplane", "one", "--type", "merge", "-p", `{"spec":{"machineGlobalConfig":{"kubelet-arg":["max-pods=50"]}}}`),
+			t.showUntil(5*time.Minute, changed, "kubectl", "--kubeconfig", t.in(clusterKubeconfig),
+				"get", "nodes", "-o", "custom-columns=NODE:.metadata.name,PROVIDER ID:.spec.providerID,PODS:.status.capacity.pods"), ready),
+		t.shows("It says how it is", t.show("drover", "why", "cluster/one")),
+		t.shows("Deleting the cluster", t.show("kubectl", "delete", "cluster", "one", "--timeout", "5m"), t.show("drover", "get")),
 		t.showNothingLeft(),
 	})
-}
-
-// present brings everything up, shows the acts, and takes everything down.
-func (t *Testbed) present(ctx context.Context, acts []func(context.Context) error) (err error) {
-	start := time.Now()
-	t.headline("Bringing everything up")
-	defer func() {
-		t.headline("Removing every trace")
-		// The demo may have been interrupted: what it made must go all the same.
-		downCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
-		defer cancel()
-		err = errors.Join(err, t.Down(downCtx))
-		if err == nil {
-			t.headline(fmt.Sprintf("Done in %s", time.Since(start).Round(time.Second)))
-		}
-	}()
-	if err := t.Up(ctx); err != nil {
-		return err
-	}
-	for _, act := range acts {
-		if err := act(ctx); err != nil {
-			return errors.Join(err, t.explain(ctx))
-		}
-	}
-	return nil
-}
-
-func (t *Testbed) showNothingLeft() func(context.Context) error {
-	return t.shows("Nothing is left at the cloud; its ledger tells everything that ever was",
-		t.show("localcloud", "ledger", stateDirFlag, t.CloudDir()), t.show("localcloud", "leftovers", stateDirFlag, t.CloudDir()))
-}
-
-// shows is an act that consists of commands.
-func (t *Testbed) shows(headline string, commands ...func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		t.headline(headline)
-		for _, show := range commands {
-			if err := show(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-func (t *Testbed) showLogin(ctx context.Context) error {
-	t.headline("Logging in with the key that came back")
-	machines, err := t.names(ctx, "drover", "get", "-o", "name")
-	if err != nil {
-		return err
-	}
-	if len(machines) == 0 {
-		return errors.New("there is no machine to log in to")
-	}
-	for _, name := range machines {
-		// The server may restart its sshd while it still boots.
-		done := func(out string) bool { return strings.Contains(out, "status: done") }
-		if err := t.showUntil(5*time.Minute, done, "drover", "ssh", name, "--", "cloud-init", "status", "--wait")(ctx); err != nil {
-			return err
-		}
-		if err := t.show("drover", "ssh", name, "--", "cat", "/var/lib/hello/bootstrapped")(ctx); err != nil {
-			return err
-		}
-	}
-	return t.show("drover", "why", machines[0])(ctx)
-}
-
-// explain shows what is known about clusters and machines when an act failed, unless somebody stopped it.
-func (t *Testbed) explain(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	default:
-	}
-	t.headline("That failed; what is known")
-	clusters, err := t.names(ctx, "kubectl", "get", "clusters.cluster.x-k8s.io", "-o", "name")
-	machines, machinesErr := t.names(ctx, "drover", "get", "-o", "name")
-	errs := []error{err, machinesErr}
-	for _, name := range clusters {
-		errs = append(errs, t.show("drover", "why", "cluster/"+name)(ctx))
-	}
-	for _, name := range machines {
-		errs = append(errs, t.show("drover", "why", name)(ctx))
-	}
-	return errors.Join(append(errs, t.show("kubectl", "-n", "drover-system", "logs", "deployment/drover-manager", "--tail", "20")(ctx))...)
-}
-
-// runningPhase is the phase in the table of drover get or of Machines, not a reason such as JobRunning.
-var runningPhase = regexp.MustCompile(`\sRunning\s`)
-
-// machinesRunning says when drover get lists exactly n machines and all run.
-func machinesRunning(n int) func(string) bool {
-	return func(out string) bool {
-		lines := strings.Split(strings.TrimSpace(out), "\n")
-		return len(lines) == n+1 && len(runningPhase.FindAllString(out, -1)) == n
-	}
-}
-
-// names are those that a command prints with -o name, without their kinds.
-func (t *Testbed) names(ctx context.Context, command ...string) ([]string, error) {
-	out, err := t.run(ctx, command[0], command[1:]...)
-	if err != nil {
-		return nil, err
-	}
-	names := strings.Fields(out)
-	for i := range names {
-		names[i] = names[i][strings.LastIndex(names[i], "/")+1:]
-	}
-	return names, nil
 }
