@@ -29,12 +29,12 @@ help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## Register a driver, create two servers, log in, scale, delete, show that nothing is left.
+demo: build ## Create a k3s cluster on real servers, show its Nodes, change it in place, delete it.
 	@$(TESTBED) demo
 
-.PHONY: demo-cluster
-demo-cluster: build ## Make a cluster of k3s from one server and one worker, change it in place, delete it.
-	@$(TESTBED) demo-cluster
+.PHONY: demo-servers
+demo-servers: build ## Create two servers without a cluster, log in, scale, delete.
+	@$(TESTBED) demo-servers
 
 .PHONY: up
 up: build ## Leave the whole system running here: Kubernetes, a local cloud, Drover.

@@ -73,8 +73,8 @@ func withRegistry(manifests, registry string, authority []byte) (string, error) 
 	return strings.Join(documents, divider), nil
 }
 
-// DemoCluster shows a cluster of k3s, from its manifests over a change in place to its deletion, and removes every trace, also when a part of it fails.
-func (t *Testbed) DemoCluster(ctx context.Context) error {
+// Demo shows a cluster of k3s, from its manifests over a change in place to its deletion, and removes every trace, also when a part of it fails.
+func (t *Testbed) Demo(ctx context.Context) error {
 	run := func(out string) bool { return len(runningPhase.FindAllString(out, -1)) == 2 }
 	changed := func(out string) bool { return strings.Count(out, " 50\n") == 2 }
 	ready := t.show("kubectl", "wait", "rkecontrolplane", "one", "--for=condition=Ready", "--timeout=5m")

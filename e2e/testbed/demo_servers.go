@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Demo shows the whole path on screen and removes every trace, also when a part of it fails.
-func (t *Testbed) Demo(ctx context.Context) error {
+// DemoServers shows the whole path on screen and removes every trace, also when a part of it fails.
+func (t *Testbed) DemoServers(ctx context.Context) error {
 	return t.present(ctx, []func(context.Context) error{
 		t.shows("A registered driver has become kinds of its own",
 			t.show("kubectl", "get", "nodedriver", "digitalocean"), t.show("kubectl", "explain", "digitaloceanmachine.spec.size")),

@@ -27,11 +27,11 @@ esac`,
 	}
 }
 
-func TestDemo(t *testing.T) {
+func TestDemoServers(t *testing.T) {
 	b := startUp(t)
 	b.programs(t, story())
-	require.NoError(t, b.Demo(t.Context()))
-	requireGolden(t, "demo-screen.txt", b.stable(b.screen.String()))
+	require.NoError(t, b.DemoServers(t.Context()))
+	requireGolden(t, "demo-servers-screen.txt", b.stable(b.screen.String()))
 	require.Contains(t, b.calls(t), "localcloud [clean] [--state-dir] [DIR/.drover/cloud]\n")
 	require.Contains(t, b.calls(t), "drover [ssh] [hello-2] [--] [cat] [/var/lib/hello/bootstrapped]\n")
 	require.NotContains(t, b.entries(t), "cloud")
@@ -54,7 +54,7 @@ func TestDemoThatFails(t *testing.T) {
 			b := startUp(t)
 			b.programs(t, story())
 			b.program(t, test.program, test.script)
-			require.ErrorContains(t, b.Demo(t.Context()), test.want)
+			require.ErrorContains(t, b.DemoServers(t.Context()), test.want)
 			require.Contains(t, b.calls(t), "localcloud [clean]")
 			require.NotContains(t, b.screen.String(), "Done in")
 			require.Equal(t, test.explained, strings.Contains(b.screen.String(), "$ drover why hello-2\nhello-2 is well\n"))

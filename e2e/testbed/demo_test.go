@@ -28,11 +28,11 @@ esac`,
 	}
 }
 
-func TestDemoCluster(t *testing.T) {
+func TestDemo(t *testing.T) {
 	b := startUp(t)
 	b.programs(t, clusterStory())
-	require.NoError(t, b.DemoCluster(t.Context()))
-	requireGolden(t, "demo-cluster-screen.txt", b.stable(b.screen.String()))
+	require.NoError(t, b.Demo(t.Context()))
+	requireGolden(t, "demo-screen.txt", b.stable(b.screen.String()))
 	require.Contains(t, b.calls(t), "localcloud [clean] [--state-dir] [DIR/.drover/cloud]\n")
 	require.NoFileExists(t, b.in(clusterExample))
 	require.NoFileExists(t, b.in(clusterKubeconfig), "it is the administrator's")

@@ -68,7 +68,7 @@ func TestInterruptedDemoRemovesEveryTrace(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- b.Demo(ctx) }()
+	go func() { ended <- b.DemoServers(ctx) }()
 	require.Eventually(t, func() bool { return exists(filepath.Join(b.dir, "reached")) }, time.Minute, 5*time.Millisecond)
 	cancel()
 	err := <-ended

@@ -46,8 +46,8 @@ func command() *cobra.Command {
 	root.AddCommand(
 		run("up", "Bring everything up and leave it running", (*testbed.Testbed).UpAndTell),
 		run("down", "Remove every trace", (*testbed.Testbed).Down),
-		run("demo", "Show the whole path, then remove every trace", (*testbed.Testbed).Demo),
-		run("demo-cluster", "Show a cluster of k3s, then remove every trace", (*testbed.Testbed).DemoCluster),
+		run("demo", "Create a k3s cluster, change it in place, delete it, and remove every trace", (*testbed.Testbed).Demo),
+		run("demo-servers", "Create two servers without a cluster, log in, scale, delete, and remove every trace", (*testbed.Testbed).DemoServers),
 	)
 	return root
 }
