@@ -91,7 +91,7 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 		"ClusterRole /drover-manager-aggregate",
 		"ClusterRoleBinding /drover-manager-aggregate",
 		"Role machines/drover-manager",
-		"RoleBinding machines/drover-manager",
+		"RoleBinding machines/drover-manager", "Role machines/drover-manager-lease", "RoleBinding machines/drover-manager-lease",
 		"ClusterRole /drover-view",
 		"ClusterRole /drover-edit",
 		"ClusterRole /drover-admin",

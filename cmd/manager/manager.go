@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,6 +51,7 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 		LeaderElectionID:              "drover-manager",
 		LeaderElectionNamespace:       o.managerNamespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaderElectionLabels:          versionLabels(),
 		// Our own ports are bounded, see addPorts.
 		HealthProbeBindAddress:  "0",
 		Metrics:                 server.Options{BindAddress: "0"},
@@ -57,6 +59,15 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 		WebhookServer: endpoint.NewWebhooks(endpoint.WebhookOptions{Host: o.webhookHost, Port: o.webhookPort,
 			GetCertificate: hooks.certs.GetCertificate, Strip: hooks.certs.Strip, ClientCA: hooks.clientCA}),
 	})
+}
+
+// versionLabels are the labels of the Lease. `drover version` reads the manager's version from them. A
+// version that is not a valid label value is left out.
+func versionLabels() map[string]string {
+	if len(validation.IsValidLabelValue(version)) > 0 {
+		return nil
+	}
+	return map[string]string{"app.kubernetes.io/version": version}
 }
 
 // cacheOptions keep in memory what controllers watch: of Jobs, pods, and what gives access, only ours. For Secrets see capi.NewCache.

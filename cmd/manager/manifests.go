@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -27,9 +28,14 @@ type manifestOptions struct {
 	jobs     jobOptions
 	// clientCA is the file of API servers' CA certificates, read here.
 	clientCA string
+	// memoryLimit of the manager's container; the chart's when empty.
+	memoryLimit string
 	// managerArgs are handed on as they are.
 	managerArgs []string
 }
+
+// leastMemory is the smallest memory limit of the manager: its requests ask for half of it.
+var leastMemory = resource.MustParse("256Mi")
 
 func manifestsCommand() *cobra.Command {
 	o := &manifestOptions{jobs: newJobOptions(func(string) (string, bool) { return "", false })}
@@ -47,6 +53,7 @@ func manifestsCommand() *cobra.Command {
 	flags.StringVar(&o.settings.Image, "image", "", "image of the manager (default: --machine-image)")
 	flags.StringVar(&o.settings.Namespace, "namespace", charts.DefaultNamespace, "namespace of the manager")
 	flags.Int32Var(&o.settings.Replicas, "replicas", 1, "managers to run; one of them acts")
+	flags.StringVar(&o.memoryLimit, "memory-limit", "", "memory limit of the manager's container, at least 256Mi; docs/install.md says how much memory it needs (default 1Gi)")
 	flags.BoolVar(&o.settings.WithCRDs, "with-crds", false, "print our CRDs too")
 	flags.StringVar(&o.settings.CAPI, "capi", string(capi.Auto), "who runs Cluster API's core: auto, embedded or external")
 	flags.StringVar(&o.clientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of the certificate that the API server shows to webhooks; it becomes a ConfigMap")
@@ -83,6 +90,9 @@ func (o *manifestOptions) print(out io.Writer) error {
 		return err
 	}
 	s.Webhooks.ClientCA = string(pem)
+	if o.memoryLimit != "" {
+		s.Resources = map[string]any{"limits": map[string]any{"memory": o.memoryLimit}}
+	}
 	s.Args = slices.Concat(o.jobs.furtherArgs(), o.managerArgs)
 	objs, err := charts.Objects(s)
 	if err != nil {
@@ -112,6 +122,10 @@ func (o *manifestOptions) validate() error {
 		prefix, err := netip.ParsePrefix(cidr)
 		p.unless(err == nil, "--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr)
 		p.unless(prefix == prefix.Masked(), "--api-server-cidr=%s begins within its range: write %s", cidr, prefix.Masked())
+	}
+	if o.memoryLimit != "" {
+		limit, err := resource.ParseQuantity(o.memoryLimit)
+		p.unless(err == nil && limit.Cmp(leastMemory) >= 0, "--memory-limit=%s: must be a quantity of at least %s, such as 2Gi", o.memoryLimit, &leastMemory)
 	}
 	o.validateAgents(&p)
 	manager := command(func(string) (string, bool) { return "", false })

@@ -54,6 +54,16 @@ func TestManifests_forClusterctl(t *testing.T) {
 	require.ErrorContains(t, err, "--server-url is not of the form")
 }
 
+func TestManifests_memoryLimit(t *testing.T) {
+	out, err := manifests(t, "--machine-image=x", "--memory-limit=2Gi")
+	require.NoError(t, err)
+	require.Contains(t, out, "limits:\n            memory: 2Gi\n          requests:\n            cpu: 50m\n            memory: 128Mi\n")
+	for _, wrong := range []string{"2 GB", "128Mi", "-1Gi"} {
+		_, err = manifests(t, "--machine-image=x", "--memory-limit="+wrong)
+		require.ErrorContains(t, err, "--memory-limit="+wrong+": must be a quantity of at least 256Mi, such as 2Gi")
+	}
+}
+
 // What the manager or the API server would refuse later is refused when it is printed.
 func TestManifests_agents(t *testing.T) {
 	for want, args := range map[string][]string{

@@ -16,12 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -45,8 +47,30 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	installed.Do(func() { testkit.ApplyCRDs(t, definitions(t)...) })
+	installed.Do(func() {
+		testkit.ApplyCRDs(t, definitions(t)...)
+		runManager(t)
+	})
 	return &cluster{Client: testkit.Client(t, scheme.Scheme), namespace: testkit.Namespace(t), kubeconfig: testkit.Kubeconfig(t)}
+}
+
+// runManager renews the Lease of a manager as long as the tests run.
+func runManager(t *testing.T) {
+	t.Helper()
+	c := testkit.Client(t, scheme.Scheme)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "drover-manager", Labels: map[string]string{"app.kubernetes.io/version": "v1.2.3"}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("manager"), RenewTime: ptr.To(metav1.NowMicro())},
+	}
+	require.NoError(t, c.Create(t.Context(), lease))
+	go func() {
+		for range time.Tick(time.Second) {
+			lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+			if c.Update(context.Background(), lease) != nil {
+				return // the API server has ended
+			}
+		}
+	}()
 }
 
 // definitions are those of an installation with two drivers.

@@ -183,4 +183,6 @@ func TestVersionOutput(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(c.ok(t, "version", "-o", "yaml")), &v))
 	require.Regexp(t, `^v1\.`, v["kubernetes"])
 	require.Equal(t, "Version", v["kind"])
+	require.Equal(t, "v1.2.3", v["manager"])
+	require.Contains(t, c.ok(t, "version"), "\nManager v1.2.3\nKubernetes v1.")
 }

@@ -23,6 +23,9 @@ type Options struct {
 	Version string
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
+	// Patience is how long a command waits for a manager to renew a Lease that looks old; five
+	// seconds when 0.
+	Patience time.Duration
 }
 
 // Names of the binary as a kubectl plugin, and as what kubectl asks for the plugin's completions.
@@ -61,6 +64,9 @@ func New(o Options) *cobra.Command {
 }
 
 func newRoot(o Options) (*cobra.Command, *env) {
+	if o.Patience == 0 {
+		o.Patience = 5 * time.Second
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apiversion "k8s.io/apimachinery/pkg/version"
@@ -15,7 +17,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
-// versions is what `drover version -o json` prints.
+// versions is the document that `drover version -o json` prints.
 type versions struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -23,6 +25,9 @@ type versions struct {
 	Commit     string `json:"commit,omitempty"`
 	GoVersion  string `json:"goVersion"`
 	Platform   string `json:"platform"`
+	// Manager is the version of the leading manager, "unknown" if it did not write one.
+	Manager string `json:"manager,omitempty"`
+	// Kubernetes is the version of the management cluster.
 	Kubernetes string `json:"kubernetes,omitempty"`
 }
 
@@ -31,42 +36,67 @@ func newVersion(e *env) *cobra.Command {
 	var clientOnly bool
 	cmd := &cobra.Command{
 		Use:               "version",
-		Short:             "Print the versions of drover and of the cluster",
+		Short:             "Print the versions of drover, the manager and Kubernetes",
 		Example:           "  {name} version\n  {name} version --client -o json",
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := e.build()
 			if !clientOnly {
-				var err error
-				if v.Kubernetes, err = e.clusterVersion(cmd.Context()); err != nil {
-					// drover's own version is still worth printing.
-					e.note("the cluster's version is unknown: %s", inventory.Plain(err))
-				}
+				e.addServerVersions(cmd.Context(), &v)
 			}
 			if output != "" {
 				return printDocument(e.Streams.Out, output, v)
 			}
-			_, err := fmt.Fprintf(e.Streams.Out, "drover %s (commit %s, %s, %s)\n", v.Version, v.Commit, v.GoVersion, v.Platform)
-			if v.Kubernetes != "" && err == nil {
-				_, err = fmt.Fprintf(e.Streams.Out, "Kubernetes %s\n", v.Kubernetes)
-			}
-			return err
+			return printVersions(e.Streams.Out, v)
 		},
 	}
 	addFormatFlag(cmd, &output)
-	cmd.Flags().BoolVar(&clientOnly, "client", false, "Do not ask the cluster.")
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "Print the version of drover only, without a request to the cluster.")
 	return cmd
 }
 
-// clusterVersion asks the cluster, and not for long.
-func (e *env) clusterVersion(ctx context.Context) (string, error) {
+func printVersions(out io.Writer, v versions) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "drover %s (commit %s, %s, %s)\n", v.Version, v.Commit, v.GoVersion, v.Platform)
+	if v.Manager != "" {
+		fmt.Fprintf(&text, "Manager %s\n", v.Manager)
+	}
+	if v.Kubernetes != "" {
+		fmt.Fprintf(&text, "Kubernetes %s\n", v.Kubernetes)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// addServerVersions adds the versions of Kubernetes and the manager. A version that cannot be read is
+// a note, because drover's own version is still worth printing.
+func (e *env) addServerVersions(ctx context.Context, v *versions) {
 	ctx, cancel := context.WithTimeout(ctx, inventory.Brief)
 	defer cancel()
 	api, err := e.api()
-	if err != nil {
-		return "", err
+	if err == nil {
+		v.Kubernetes, err = kubernetesVersion(ctx, api)
 	}
+	if err != nil {
+		e.note("the version of Kubernetes is unknown: %s", inventory.Plain(err))
+		return
+	}
+	manager, err := api.Manager(ctx, e.Now(), 0)
+	switch {
+	case err != nil:
+		e.note("the version of the manager is unknown: %s", inventory.Plain(err))
+	case manager == nil:
+		e.note("the version of the manager is unknown: you may not read its Lease")
+	case manager.Seen.IsZero():
+		e.note("no manager ever ran in this cluster; docs/install.md says how to install it")
+	default:
+		v.Manager = cmp.Or(manager.Version, "unknown")
+	}
+}
+
+// kubernetesVersion asks the API server for its version.
+func kubernetesVersion(ctx context.Context, api *inventory.API) (string, error) {
 	raw, err := api.Kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
 		return "", fmt.Errorf("asking the API: %w", err)

@@ -43,6 +43,11 @@ what was left behind is told.`,
 			if err != nil {
 				return err
 			}
+			manager, err := api.Manager(cmd.Context(), e.Now(), e.Patience)
+			if err != nil {
+				report.Problems = append(report.Problems, inventory.Plain(err))
+			}
+			explain.AddManager(report, manager, e.Now())
 			if format == "" {
 				return explain.Render(e.Streams.Out, report)
 			}

@@ -27,13 +27,7 @@ type decision struct {
 	words advice.Words
 }
 
-// managerSilent is how long after it held its lease last a manager surely does not run: it is given back at the end, and taken over after 15 s.
-const managerSilent = time.Minute
-
 func (d *decision) decide() {
-	if !d.ManagerSeen.IsZero() && d.Now.Sub(d.ManagerSeen) > managerSilent {
-		d.say(own{says: "Drover's manager has not been running for " + facts.Age(d.Now, d.ManagerSeen) + ". The report below shows the state before that.", next: []string{nextManager}}, d.words)
-	}
 	_, annotated := d.Machine.Annotations[clusterv1.PausedAnnotation]
 	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
 	reached := d.Machine.Condition(rkev1.ClusterReadyCondition)

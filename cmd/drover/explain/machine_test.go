@@ -103,11 +103,8 @@ func endDecisions() map[string]decision {
 		"a server of which nothing more is known": {changed(running(), func(s *facts.Snapshot) {
 			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "not yet", 2))
 			s.CAPIMachine.Status.NodeRef.Name = "web-1"
-			s.ManagerSeen = s.Now.Add(-5 * time.Minute)
 		}), `
-. Drover's manager has not been running for 5m. The report below shows the state before that.
 . The server runs and its state is stored.
-> Check whether Drover's manager runs, and read its log: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
 `},
 		"a node that is not well": {changed(running(), func(s *facts.Snapshot) {
 			s.CAPIMachine.Status.NodeRef.Name = "web-1"

@@ -32,7 +32,6 @@ const (
 	LivePart       Part = "the Job's log"
 	FailurePart    Part = "the agent's report"
 	CleaningPart   Part = "the plan that cleans the host"
-	ManagerPart    Part = "the manager's lease"
 )
 
 // Snapshot is everything about one machine, or one name, at one moment. A nil pointer is an object that does not exist
@@ -73,8 +72,6 @@ type Snapshot struct {
 	Unread   []Part
 	// Unseen is what the user may not look at, where a machine of the name may be all the same; empty for nothing.
 	Unseen string
-	// ManagerSeen is when a manager last said that it runs; zero when that is not known.
-	ManagerSeen time.Time
 	// Live is the end of what the newest Job's pod says, while that Job runs.
 	Live string
 	// Failure is why the machine's agent fails at its plan; nil when it does not.

@@ -3,14 +3,12 @@ package inventory
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,7 +33,7 @@ func (a *API) Snapshot(ctx context.Context, target Target, namespace, name strin
 	r.read(ctx, []part{
 		{facts.OwnersPart, r.owners}, {facts.ClusterPart, r.cluster}, {facts.DriverPart, r.driver}, {facts.BootstrapPart, r.bootstrap},
 		{facts.CredentialPart, r.credential}, {facts.StatePart, r.state}, {facts.JobsPart, r.jobs}, {facts.PodsPart, r.pods},
-		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events}, {facts.LivePart, r.live}, {facts.ManagerPart, r.manager},
+		{facts.AheadPart, r.ahead}, {facts.EventsPart, r.events}, {facts.LivePart, r.live},
 		{facts.FailurePart, r.failure}, {facts.CleaningPart, r.cleaning},
 	})
 	return s
@@ -228,24 +226,6 @@ func (r *reading) failure(ctx context.Context) (err error) {
 		r.Failure, err = r.api.failure(ctx, r.CAPIMachine)
 	}
 	return err
-}
-
-// managerNamespace and managerLease are where the managers say which of them works (charts, cmd/manager).
-const managerNamespace, managerLease = "drover-system", "drover-manager"
-
-// manager reads when a manager last held its lease. Who may not read that, or has the manager elsewhere, does without.
-func (r *reading) manager(ctx context.Context) error {
-	lease, err := r.api.Kube.CoordinationV1().Leases(managerNamespace).Get(ctx, managerLease, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("getting Lease %s/%s: %w", managerNamespace, managerLease, err)
-	}
-	if lease.Spec.RenewTime != nil {
-		r.ManagerSeen = lease.Spec.RenewTime.Time
-	}
-	return nil
 }
 
 // cleaning looks how far the agent is that was told to clean its host by plan, if that was asked for.
