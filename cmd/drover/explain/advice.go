@@ -59,6 +59,7 @@ func (r *Report) blockAt(step *Step) {
 func (r *Report) tell(step *Step) {
 	r.Verdict = appendNew(r.Verdict, cmp.Or(step.Message, "The step "+step.Name+" is not done: "+step.Reason+"."))
 	r.Next = append(r.Next, step.next...)
+	r.told = append(r.told, step.Reason)
 }
 
 func appendNew(list []string, text string) []string {

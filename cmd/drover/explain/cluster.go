@@ -218,6 +218,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	// What in the specification has no effect holds nothing up.
 	if warning := newStep(rkev1.WarningsCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition)); warning.State == StepDone {
 		r.Verdict = appendNew(r.Verdict, "Warning: "+warning.Message)
+		r.told = append(r.told, warning.Reason)
 		for _, next := range warning.next {
 			r.Next = appendCommand(r.Next, next)
 		}
@@ -267,6 +268,7 @@ func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
 		return
 	}
 	r.askAbout(worst, "See why it is not ready")
+	r.told = append(r.told, told.Reason)
 	isTold := func(line string) bool { return strings.Contains(line, told.Message) }
 	if told.Message != "" && !slices.ContainsFunc(r.Verdict, isTold) {
 		r.Verdict = append(r.Verdict, facts.Clean("Machine "+worst.Name+": "+told.Message))
@@ -289,6 +291,7 @@ func (r *Report) tellServers(s *facts.ClusterSnapshot) {
 			continue
 		}
 		told[server.Reason] = true
+		r.told = append(r.told, server.Reason)
 		says, _, _ := strings.Cut(newStep(server.Type, server).Message, ". ")
 		r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+m.Name+": "+server.Reason+": "+says))
 		r.askAbout(m, "See the state of its server")

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
+	"github.com/drover-project/drover/advice"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
@@ -31,6 +32,7 @@ func Machine(s *facts.Snapshot, command string) *Report {
 }
 
 // finish makes all texts safe to show, commands as the CLI was called, and what to do next a list for programs also when it is empty.
+// It adds the addresses of the reasons' headings.
 func (r *Report) finish(command string) {
 	r.Subject, r.Verdict = facts.Clean(r.Subject), cleanAll(r.Verdict)
 	next := []string{}
@@ -38,6 +40,12 @@ func (r *Report) finish(command string) {
 		next = append(next, reach(facts.Clean(text), command))
 	}
 	r.Next = next
+	if r.Blocker != nil {
+		r.told = append([]string{r.Blocker.Reason, r.Blocker.Class}, r.told...)
+	}
+	for _, reason := range r.told {
+		r.Docs = appendNew(r.Docs, advice.Page(reason))
+	}
 }
 
 func explainMachine(r *Report, s *facts.Snapshot) {

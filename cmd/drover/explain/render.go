@@ -59,6 +59,9 @@ func Render(w io.Writer, r *Report) error {
 	for i, line := range r.Next {
 		wrap(&out, fmt.Sprintf("  %d. ", i+1), "     ", line)
 	}
+	for _, address := range r.Docs {
+		fmt.Fprintf(&out, "  More: %s\n", address)
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -38,10 +38,14 @@ type Report struct {
 	Log     *Log      `json:"log,omitempty"`
 	// Next is what to do next, best first.
 	Next []string `json:"next"`
+	// Docs are the addresses of what docs/troubleshooting.md says about the reasons, the first of them the blocker's.
+	Docs []string `json:"docs,omitempty"`
 	// Problems are what could not be read.
 	Problems []string `json:"problems,omitempty"`
 
 	now time.Time
+	// told are the reasons of the conditions that the verdict repeats.
+	told []string
 }
 
 // Fact is a name and a value.

@@ -1,0 +1,35 @@
+package advice
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// page is the address of the page that has a heading for each reason.
+const page = "https://github.com/drover-project/drover/blob/main/docs/troubleshooting.md#"
+
+// unadvised are reasons whose conditions carry no advice, and which a user may still want to look up.
+var unadvised = sets.New(rkev1.WaitingForOwnerReason, rkev1.NodeSilentReason, rkev1.ServerNotSeenReason, rkev1.NotVerifiedReason,
+	rkev1.BootstrapFormatUnknownReason, rkev1.AgentSecretsMissingReason, rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason,
+	rkev1.WaitingForMachinesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason,
+	rkev1.PlanDeliveredReason, rkev1.ApplyingPlanReason, rkev1.MachineDeletingReason)
+
+// Page returns the address of the heading of a reason or class in docs/troubleshooting.md, and "" for a reason that has none.
+func Page(reason string) string {
+	if !known(reason) {
+		return ""
+	}
+	return page + strings.ToLower(reason)
+}
+
+// known reports whether docs/troubleshooting.md has a heading for the reason.
+func known(reason string) bool {
+	_, ofMachine := machine[reason]
+	_, ofJob := results[reason]
+	_, ofClass := classes[reason]
+	_, ofControlPlane := controlPlane[reason]
+	return ofMachine || ofJob || ofClass || ofControlPlane || len(drivers[reason]) > 0 || unadvised.Has(reason)
+}
