@@ -22,7 +22,8 @@ import (
 
 // PlanSecret is the one object that the agent reads and writes. Errors are the API server's, as package apierrors knows them.
 type PlanSecret interface {
-	// Watch calls set with the Secret as it is and whenever it changes, with nil when there is none, until the context ends.
+	// Watch calls set with the Secret now and after each change, until the context ends. set gets
+	// nil if the Secret does not exist.
 	Watch(ctx context.Context, set func(*corev1.Secret))
 	Get(ctx context.Context) (*corev1.Secret, error)
 	Update(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error)
@@ -30,7 +31,7 @@ type PlanSecret interface {
 
 // Options of an agent.
 type Options struct {
-	// Folder has the journal. Nobody else writes there.
+	// Folder holds the journal. Only the agent writes there.
 	Folder string
 	Secret PlanSecret
 	Runner *Runner
@@ -56,7 +57,7 @@ type Agent struct {
 	running      string
 	runningSince time.Time
 
-	// journal is what is known, and written what of it is on disk.
+	// journal is the state in memory, and written is the state on disk.
 	journal, written Journal
 	stand            *standing
 	backoff          wait.Backoff
@@ -91,7 +92,7 @@ func (a *Agent) begin(step string) {
 	a.running, a.runningSince = step, a.o.Clock.Now()
 }
 
-// firstBackoff is the wait after what is no step of a plan went wrong.
+// firstBackoff is the wait after an error outside the steps of a plan.
 var firstBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.3, Steps: 7, Cap: time.Minute}
 
 // Run obeys until the context ends.
@@ -101,7 +102,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	journal, err := ReadJournal(a.o.Folder)
 	if err != nil {
-		// Written as a whole, so the disk has lost it. The Secret tells whether anything was left to do.
+		// The file is written as a whole, so the disk has lost it. The Secret shows whether work is
+		// left.
 		a.o.Log.Error(err, "The journal is lost and put aside")
 		path := filepath.Join(a.o.Folder, JournalFile)
 		if err := os.Rename(path, path+".unreadable"); err != nil {
@@ -142,7 +144,8 @@ func (a *Agent) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// set takes the Secret as it is now. Of one object the newest counts: a watch may tell of what was before our own write.
+// set stores the current Secret. The newest version of an object counts, because a watch may
+// deliver a version from before our own write.
 func (a *Agent) set(secret *corev1.Secret) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,7 +173,8 @@ func (a *Agent) current() *corev1.Secret {
 	return a.secret
 }
 
-// step looks at the Secret and the journal, does what is due, and returns when to look again. A missing Secret is no order.
+// step compares the Secret with the journal, does the next work, and returns the time of the next
+// call. A missing Secret asks for no work.
 func (a *Agent) step(ctx context.Context) time.Time {
 	secret := a.current()
 	if secret == nil {
@@ -216,7 +220,7 @@ func (a *Agent) keepJournal(j Journal) error {
 	return a.applier.save(j, "order")
 }
 
-// sameJournal compares what can change between two writes.
+// sameJournal compares the fields that can change between two writes.
 func sameJournal(a, b Journal) bool {
 	return a.Checksum == b.Checksum && a.Revision == b.Revision && a.Phase == b.Phase && a.Attempt == b.Attempt && a.Failures == b.Failures &&
 		a.FilesDone == b.FilesDone && a.InstructionsDone == b.InstructionsDone && a.Ended.Equal(b.Ended)
@@ -237,7 +241,8 @@ func (a *Agent) planOf(v view) plan.Plan {
 	return p
 }
 
-// update writes the Secret. Neither a Secret nor an error is a conflict: what it is about is read again and thought about again.
+// update writes the Secret. A conflict returns neither a Secret nor an error: the caller reads the
+// Secret and decides again.
 func (a *Agent) update(ctx context.Context, secret *corev1.Secret, data map[string][]byte) (*corev1.Secret, error) {
 	changed := secret.DeepCopy()
 	changed.Data = data
@@ -264,7 +269,7 @@ func (a *Agent) update(ctx context.Context, secret *corev1.Secret, data map[stri
 	return nil, nil
 }
 
-// execute does what is left of the plan. An order that comes meanwhile ends it.
+// execute applies the rest of the plan. A newer order cancels it.
 func (a *Agent) execute(ctx context.Context, p plan.Plan) {
 	j := a.journal
 	if j.Phase == Failed { // another attempt of the same order, at the step that failed
@@ -287,7 +292,7 @@ func (a *Agent) execute(ctx context.Context, p plan.Plan) {
 	}
 }
 
-// unlessOvertaken does what takes long. An order other than this one, coming meanwhile, ends it.
+// unlessOvertaken runs do. A newer order cancels it.
 func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision int, do func(context.Context)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

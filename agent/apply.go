@@ -18,7 +18,7 @@ import (
 type failure struct {
 	step string
 	err  error
-	// tail is the end of what the step's command said.
+	// tail is the end of the output of the step's command.
 	tail string
 }
 
@@ -32,13 +32,14 @@ type applier struct {
 	clock  clock.PassiveClock
 	// note writes the journal. Until it has, nothing follows.
 	note func(Journal) error
-	// begin is told of each instruction before it runs.
+	// begin is called with each instruction before it runs.
 	begin func(step string)
-	// fault is a test's hand in what goes wrong: it is asked before each step and each write of the journal.
+	// fault injects errors in tests. It is called before each step and each write of the journal.
 	fault func(point string) error
 }
 
-// apply does what is left of a plan and returns the journal of it. An error is one of the journal, or the context's end; a failed step is none.
+// apply applies the rest of a plan and returns its journal. It returns an error only if the journal
+// cannot be written or the context ends. A failed step is in the journal.
 func (a *applier) apply(ctx context.Context, p plan.Plan, j Journal) (Journal, error) {
 	var err error
 	if j, err = a.steps(ctx, p, j); err == nil {
@@ -109,7 +110,8 @@ func (a *applier) instruction(ctx context.Context, i plan.Instruction, j Journal
 	return j, a.save(j, step)
 }
 
-// save writes the journal. It returns the journal's own error, so that the caller keeps what it knows and tries again to write it.
+// save writes the journal. It returns the journal's own error, so that the caller keeps its state
+// and tries the write again.
 func (a *applier) save(j Journal, of string) error {
 	if err := a.fault("journal of " + of); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)

@@ -27,7 +27,8 @@ const (
 )
 
 const (
-	// endGrace is what a command that was told to end gets, and what those that hold its output open after it get.
+	// endGrace is the time that a terminated command gets to end, and the time that its children
+	// get to close its output.
 	endGrace = 10 * time.Second
 	// instructionTimeout ends a one-time instruction that hangs, or whose registry trickles: its attempt has failed. Installers wait for a distribution to start.
 	instructionTimeout = time.Hour
@@ -56,7 +57,8 @@ type Runner struct {
 	Log     logr.Logger
 }
 
-// clear removes what commands left that were interrupted, and ends what they had started: a plan that was overtaken since never does.
+// clear removes the files of interrupted commands and terminates their processes. Without it, a
+// plan that was overtaken would never do so.
 func (r *Runner) clear() error {
 	if r.KeepWork {
 		return nil
@@ -73,7 +75,7 @@ func (r *Runner) clear() error {
 	return err
 }
 
-// outcome is what a command left.
+// outcome is the result of a command.
 type outcome struct {
 	stdout, stderr, both []byte
 	exit                 int
@@ -132,12 +134,13 @@ func (r *Runner) wait(ctx context.Context, id string, cmd *exec.Cmd) (outcome, e
 		return o, context.Cause(ctx)
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it ended with 0, and somebody it started holds its output open
+		err = nil // the command ended with 0, and one of its children holds its output open
 	}
 	return o, err
 }
 
-// commandLine is what a command runs: its script, its command, or what its image has.
+// commandLine is the program and arguments of a command: its script, its command, or the
+// command of its image.
 func commandLine(c plan.Command, folder string) ([]string, error) {
 	if c.Script != "" {
 		path := filepath.Join(folder, "script"+filepath.Ext(defaultCommand))
@@ -182,7 +185,7 @@ func lastOf(env []string, name string) string {
 	return value
 }
 
-// tail keeps the end of what is written to it. Two streams may write to one.
+// tail keeps the end of an output. Two streams may write to one tail.
 type tail struct {
 	mu      sync.Mutex
 	content []byte
@@ -231,7 +234,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end logs what has no end of line.
+// end logs a last line that has no line end.
 func (s *stream) end() {
 	if len(s.line) > 0 {
 		s.log.Info("Output", "line", string(s.line))

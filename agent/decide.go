@@ -45,10 +45,13 @@ func (v view) exhausted(j Journal) bool {
 	return v.attempts != plan.Unlimited && j.Failures >= v.attempts
 }
 
-// take is the journal that follows from what the Secret says: the one there is when it is about the same order, or that of a new one.
+// take computes the journal from the Secret: the present journal if it is about the same order, or
+// the journal of a new order.
 //
-// The journal of a new order has a higher revision than the Secret until the Secret has it too. So a pending plan with a lower revision than the
-// journal is one whose claim was lost, or a Secret from a backup: either way its steps in the journal are done. One with the same revision is ordered anew.
+// The journal of a new order has a higher revision than the Secret, until the agent has written
+// that revision to the Secret. So a pending plan with a lower revision than the journal means that
+// the claim was lost, or that the Secret comes from a backup. In both cases the steps in the
+// journal are done. A pending plan with the same revision is a new order.
 func take(v view, j Journal) Journal {
 	if v.state == plan.StateSucceeded && v.checksum != "" {
 		return redone(v, j)
@@ -69,7 +72,8 @@ func take(v view, j Journal) Journal {
 		}
 		return resumed(v, j.ordered(v.checksum, max(v.revision, j.Revision)))
 	}
-	// Under the old protocol a plan is another order only when its content is another. Without a journal the Secret tells what was done last.
+	// Under the old protocol a plan is another order only if its content differs. Without a journal
+	// the Secret shows the last applied plan.
 	if same || j.Checksum == "" && string(v.data[plan.KeyAppliedChecksum]) == v.checksum && len(v.data[plan.KeyFailedChecksum]) == 0 {
 		return j
 	}
@@ -86,7 +90,7 @@ func redone(v view, j Journal) Journal {
 	return j.ordered(v.checksum, max(v.revision, j.Revision)+1)
 }
 
-// resumed goes on counting what an agent counted whose journal is lost.
+// resumed continues the counters of an agent whose journal is lost.
 func resumed(v view, j Journal) Journal {
 	if string(v.data[plan.KeyFailedChecksum]) == v.checksum {
 		j.Failures = count(v.data[plan.KeyFailureCount])

@@ -17,7 +17,8 @@ type owner struct{ uid, gid int }
 // temporary ends the names of files that are being written. A crash leaves at most one beside each file, and the next write of that file takes it away.
 const temporary = ".drover-tmp"
 
-// WriteFile puts a file in place as a whole, or leaves what was there; when it returns, a power cut does not undo it.
+// WriteFile writes a file as a whole, or leaves the old content. After it returns, a power cut does
+// not undo the write.
 func WriteFile(path string, content []byte, mode os.FileMode) error {
 	return writeOwned(path, content, mode, owner{-1, -1})
 }

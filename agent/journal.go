@@ -21,7 +21,8 @@ const (
 	Succeeded Phase = "succeeded"
 )
 
-// Journal is what the agent must not forget: which plan it took up, and which of its steps are done. It is on disk before the step that follows.
+// Journal is the state that the agent must not lose: the plan that it took up, and the steps that
+// are done. It is on disk before the next step begins.
 type Journal struct {
 	// Checksum and Revision are the order: this plan, taken up for the so-manieth time.
 	Checksum string `json:"checksum"`
@@ -38,7 +39,7 @@ type Journal struct {
 	InstructionsDone int  `json:"instructionsDone,omitempty"`
 	// Output is what instructions save, by name.
 	Output map[string][]byte `json:"output,omitempty"`
-	// Step, Message and Tail tell of the last failure, as plan.AgentStatus has them.
+	// Step, Message and Tail describe the last failure, as in plan.AgentStatus.
 	Step    string `json:"step,omitempty"`
 	Message string `json:"message,omitempty"`
 	Tail    string `json:"tail,omitempty"`

@@ -38,8 +38,9 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
-// killLeft ends what an earlier run in a folder left behind when the agent was killed in it, and waits until it is gone. Its environment tells
-// such a process, which may have left its group.
+// killLeft kills the processes that an earlier run in a folder left when the agent was killed, and
+// waits until they are gone. A process may have left its group, so killLeft recognizes it by its
+// environment.
 func killLeft(folder string) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -71,7 +72,7 @@ func runningIn(folder string) []int {
 	return pids
 }
 
-// killGroup ends what a command left behind.
+// killGroup kills the processes that a command left.
 func killGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)

@@ -25,22 +25,25 @@ const (
 	defaultFailureThreshold = 3
 	defaultProbePeriod      = 5 * time.Second
 	maxProbePeriod          = time.Hour
-	// reasonPeriod is how long a reason that was told stands before another takes its place: some change with every answer.
+	// reasonPeriod is how long the agent keeps a reported reason before it reports another. Some
+	// reasons change with each answer.
 	reasonPeriod = time.Minute
 )
 
-// probes are what the probes of one order found.
+// probes are the results of the probes of one order.
 type probes struct {
 	statuses map[string]plan.ProbeStatus
 	// why has the reasons of those that failed as often as their threshold.
 	why map[string]string
-	// told and toldWhy are what the Secret says, since toldAt. They change when a probe turns healthy or unhealthy, and not with every number.
+	// told and toldWhy are the reported results, since toldAt. They change when a probe turns
+	// healthy or unhealthy, not with each count.
 	told    map[string]plan.ProbeStatus
 	toldWhy map[string]string
 	toldAt  time.Time
 }
 
-// newProbes starts from what an agent before told of the same order, or from nothing.
+// newProbes starts from the results that an earlier agent reported of the same order, or from
+// nothing.
 func newProbes(p plan.Plan, told map[string]plan.ProbeStatus) *probes {
 	all := &probes{statuses: map[string]plan.ProbeStatus{}, why: map[string]string{}}
 	for name := range p.Probes {
@@ -96,7 +99,7 @@ func (all *probes) note(name string, probe plan.Probe, err error) {
 	}
 }
 
-// ask is one GET. Certificates are read each time: the distribution makes them anew.
+// ask sends one GET. It reads the certificates each time, because the distribution renews them.
 func ask(ctx context.Context, p plan.Probe) error {
 	target, err := url.Parse(p.HTTPGet.URL)
 	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {

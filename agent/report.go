@@ -14,11 +14,11 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// findings are what the agent knows beside its journal.
+// findings are facts that the agent knows beside its journal.
 type findings struct {
 	// status has the fields that do not come from the journal.
 	status plan.AgentStatus
-	// trouble is why the agent cannot go on, when that is no step of the plan.
+	// trouble is why the agent cannot continue, if the cause is not a step of the plan.
 	trouble  string
 	probes   map[string]plan.ProbeStatus
 	periodic map[string]plan.PeriodicOutput
@@ -55,7 +55,7 @@ func report(v view, j Journal, f findings) (map[string][]byte, error) {
 	return next, nil
 }
 
-// maxSecretBytes is what a Secret holds, less what its metadata may be.
+// maxSecretBytes is the size limit of a Secret, less room for its metadata.
 const maxSecretBytes = 1<<20 - 16<<10
 
 // result writes how the last attempt ended.
@@ -85,14 +85,15 @@ func result(next map[string][]byte, v view, j Journal) error {
 	}
 	next[plan.KeyFailureCount], next[plan.KeySuccessCount] = []byte(strconv.Itoa(j.Failures)), []byte(strconv.Itoa(j.Successes))
 	next[plan.KeyLastApplyTime] = []byte(j.Ended.UTC().Format(time.UnixDate))
-	// The claim goes out by itself: no attempt ends before it is seen.
+	// The claim is written alone: no attempt ends before the Secret shows it.
 	if v.state == plan.StateInProgress && (j.Phase == Succeeded || v.exhausted(j)) {
 		next[plan.KeyState] = []byte(final)
 	}
 	return nil
 }
 
-// tell says in words what the last attempt came to. The next one changes nothing of it until it ends.
+// tell describes the result of the last attempt. The text stays the same until the next attempt
+// ends.
 func tell(status *plan.AgentStatus, v view, j Journal) {
 	status.Attempt = j.Attempt
 	if j.Failures == 0 || j.Phase == Succeeded {
@@ -139,10 +140,12 @@ func size(data map[string][]byte) int {
 	return total
 }
 
-// longAfter is how long an instruction runs before that is told: one that hangs must have a name, and most end before.
+// longAfter is the run time after which the agent reports an instruction. A hanging instruction
+// must have a name, and most instructions end before.
 const longAfter = 2 * time.Minute
 
-// tellLong writes which instruction runs, when it does for long, and takes back one that does no more. Each is one write; what is told next takes it back, too.
+// tellLong reports an instruction that runs for a long time, and removes the report when the
+// instruction ends. Each is one write. The next report also removes it.
 func (a *Agent) tellLong(ctx context.Context, checksum string) {
 	a.mu.Lock()
 	secret, running, since := cmp.Or(a.secret, &corev1.Secret{}), a.running, a.runningSince

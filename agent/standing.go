@@ -24,7 +24,7 @@ type standing struct {
 	nextProbe time.Time
 }
 
-// judge makes what stands follow from the Secret and the journal.
+// judge computes the periodic instructions and probes from the Secret and the journal.
 func (a *Agent) judge(v view, p plan.Plan) {
 	ours := v.checksum != "" && a.written.Checksum == v.checksum
 	reported := v.checksum != "" && string(v.data[plan.KeyAppliedChecksum]) == v.checksum && (ours || a.written.Checksum == "")
@@ -113,7 +113,7 @@ func nextPeriodic(p plan.Plan, known map[string]plan.PeriodicOutput, now time.Ti
 	return next
 }
 
-// runPeriodic runs what is due and returns what is known then, in a map of its own.
+// runPeriodic runs the periodic instructions that are due and returns their outputs in a new map.
 func (r *Runner) runPeriodic(ctx context.Context, p plan.Plan, known map[string]plan.PeriodicOutput, now func() time.Time) map[string]plan.PeriodicOutput {
 	all := map[string]plan.PeriodicOutput{}
 	for _, i := range p.PeriodicInstructions {

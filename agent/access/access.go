@@ -36,7 +36,7 @@ type Options struct {
 	Server    string
 	CA        []byte
 	TokenFile string
-	// Hostname, Platform and Version are told the endpoint.
+	// Hostname, Platform and Version are sent to the endpoint.
 	Hostname, Platform, Version string
 	// Proxy as in http.Transport.
 	Proxy func(*http.Request) (*url.URL, error)
@@ -52,17 +52,18 @@ type Access struct {
 	mu      sync.Mutex
 	saved   Saved
 	current *target
-	// unwritten says that the connection file has not what is saved.
+	// unwritten reports that saved is not in the connection file yet.
 	unwritten bool
-	// offset is what the endpoint's clock is ahead of ours.
+	// offset is the difference of the endpoint's clock to the local clock.
 	offset time.Duration
-	// failed is why the last renewal did; before notYet there is no other.
+	// failed is the error of the last renewal. The next renewal is not before notYet.
 	failed  error
 	notYet  time.Time
 	backoff wait.Backoff
 }
 
-// Saved is the connection file: what the endpoint answered, as Rancher's agent keeps it, and what we know of that.
+// Saved is the connection file: the endpoint's answer, in the form of Rancher's agent, and the
+// agent's own fields.
 type Saved struct {
 	connect.Answer
 	Received
@@ -76,9 +77,10 @@ type Received struct {
 
 var _ http.RoundTripper = (*Access)(nil)
 
-// Open reads what is on disk, or registers; that it tries until the context ends. With another Server or CA than those of the answer on disk somebody sends
-// the agent there: it goes by its key. So it does once where an earlier build did not write down which those were; a connection file of Rancher's, without
-// the time at which it came, has a token that no key of ours renews.
+// Open reads the connection file or registers. It tries to register until the context ends. If
+// Server or CA differ from those in the connection file, the agent registers again with its key,
+// because a user has changed its configuration. It also registers once if the file has no checksum
+// of them, or no time of the answer, as Rancher's has: a key of ours cannot renew such a token.
 func Open(ctx context.Context, o Options) (*Access, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -109,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Access, error) {
 	return a, a.register(ctx)
 }
 
-// configured is a checksum of where and by what the endpoint is to be found.
+// configured is a checksum of the endpoint's address and certificates.
 func (o *Options) configured() string {
 	sum := sha256.Sum256(append([]byte(o.Server+"\n"), o.CA...))
 	return hex.EncodeToString(sum[:])
@@ -218,8 +220,8 @@ func (a *Access) RoundTrip(request *http.Request) (*http.Response, error) {
 // staleTicket is the age from which on a ticket may be one that the endpoint does not know any more.
 const staleTicket = 5 * time.Minute
 
-// isRefused reports whether an answer says that our token is not good, or that we are taken for a stranger, among whom somebody behind our address
-// is refused too often.
+// isRefused reports whether the endpoint rejects our token, or limits our address as unknown
+// callers are limited.
 func (a *Access) isRefused(status int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -296,7 +298,8 @@ func (a *Access) keep(answer connect.Answer) error {
 	return nil
 }
 
-// write writes the connection file, and deletes the bootstrap token then. What cannot be written is written later; after a restart the key gets another answer.
+// write writes the connection file and then deletes the bootstrap token. If the write fails, a
+// later call repeats it. After a restart, the agent gets another answer with its key.
 func (a *Access) write() {
 	content, err := json.Marshal(a.saved)
 	if err == nil {

@@ -79,7 +79,8 @@ func (a *Access) ask(ctx context.Context) ([]byte, int, error) {
 	return answer, response.StatusCode, err
 }
 
-// readKey reads the agent's key, or makes it. It is on disk before anybody is told of it, so that whoever asks again has the same.
+// readKey reads the agent's key or creates it. The key is on disk before its first use, so that a
+// repeated request uses the same key.
 func readKey(path string) (ed25519.PrivateKey, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

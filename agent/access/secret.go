@@ -62,7 +62,7 @@ func (s *Secret) Update(ctx context.Context, secret *corev1.Secret) (*corev1.Sec
 	return out, s.client.Put().Namespace(s.namespace).Resource(secrets).Name(s.name).Body(secret).Do(ctx).Into(out)
 }
 
-// Watch tells of the Secret until the context ends.
+// Watch calls set with the Secret after each change, until the context ends.
 func (s *Secret) Watch(ctx context.Context, set func(*corev1.Secret)) {
 	one := fields.OneTermEqualSelector(metav1.ObjectNameField, s.name)
 	source := cache.NewListWatchFromClient(s.client, secrets, s.namespace, one)
@@ -81,7 +81,7 @@ var _ cache.ReflectorStore = sink{}
 // Add is Update.
 func (s sink) Add(obj any) error { return s.Update(obj) }
 
-// Update tells of the Secret as it is now.
+// Update passes on the current Secret.
 func (s sink) Update(obj any) error {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok || secret.Name != s.name {
@@ -91,13 +91,13 @@ func (s sink) Update(obj any) error {
 	return nil
 }
 
-// Delete tells that it is gone.
+// Delete passes on that the Secret is gone.
 func (s sink) Delete(any) error {
 	s.set(nil)
 	return nil
 }
 
-// Replace tells of the one that a list has, or that it has none.
+// Replace passes on the Secret of a list, or nil if the list is empty.
 func (s sink) Replace(all []any, _ string) error {
 	if len(all) == 0 {
 		return s.Delete(nil)

@@ -24,7 +24,8 @@ type target struct {
 	transport *http.Transport
 }
 
-// newTarget checks an address and certificates and makes a transport that trusts these alone, or the system's when there are none.
+// newTarget checks an address and certificates and creates a transport. The transport trusts these
+// certificates alone, or the system's if the list is empty.
 func newTarget(server string, ca []byte, token string, proxy func(*http.Request) (*url.URL, error)) (*target, error) {
 	address, err := url.Parse(server)
 	if err != nil || address.Scheme != "https" || address.Host == "" || address.User != nil {

@@ -30,7 +30,7 @@ const pullTimeout = 30 * time.Minute
 type Puller struct {
 	// Images is a folder of tarballs as docker save writes them; they come before any registry.
 	Images string
-	// Registries are the files of which the first that is there counts.
+	// Registries are paths of registries.yaml. The first file that exists is used.
 	Registries []string
 	// Proxy as in http.Transport.
 	Proxy func(*http.Request) (*url.URL, error)

@@ -20,7 +20,7 @@ import (
 
 const maxRegistriesBytes = 1 << 20
 
-// readRegistries reads the first of the files that is there; none is no configuration.
+// readRegistries reads the first file that exists. Without a file the configuration is empty.
 func readRegistries(files []string) (plan.Registries, error) {
 	for _, path := range files {
 		content, err := agent.ReadBounded(path, maxRegistriesBytes)
@@ -67,7 +67,8 @@ type source struct {
 	config plan.RegistryConfig
 }
 
-// sources are the places an image may come from, in their order: the mirrors of its registry, or else those of all, then the registry itself.
+// sources are the places of an image in the order of their use: the mirrors of its registry, or
+// else the mirrors of all registries, then the registry itself.
 func sources(r plan.Registries, image string) ([]source, error) {
 	ref, err := name.ParseReference(image)
 	if err != nil {
@@ -86,7 +87,7 @@ func sources(r plan.Registries, image string) ([]source, error) {
 	return append(all, source{ref: ref, config: of(r.Configs, registry)}), nil
 }
 
-// of finds what is said of a registry, or else of all.
+// of returns the entry of a registry, or else the entry of all registries.
 func of[V any](all map[string]V, registry string) V {
 	names := []string{registry}
 	if registry == name.DefaultRegistry {

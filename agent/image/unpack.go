@@ -26,7 +26,8 @@ type bounds struct {
 
 var limits = bounds{layers: 128, entries: 100_000, bytes: 4 << 30}
 
-// The names by which a layer takes away what is below it (OCI image specification, layer.md).
+// The names by which a layer removes files of the layers below it (OCI image specification,
+// layer.md).
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
@@ -163,7 +164,7 @@ func isInside(at, to string) bool {
 	return target != ".." && !strings.HasPrefix(target, "../")
 }
 
-// opener opens a tarball, unpacked if it is packed; nil is no tarball.
+// opener opens a tarball, compressed or not. It returns nil if the file is not a tarball.
 func opener(path string) tarball.Opener {
 	if !slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".tar.zst"}, func(form string) bool { return strings.HasSuffix(path, form) }) {
 		return nil

@@ -25,8 +25,9 @@ const (
 	installedConfig = "/etc/drover/agent.yaml"
 )
 
-// config is the configuration file. The first group of fields is that of Rancher's system-agent; of its others localEnabled is refused, for plans come
-// from a manager only, and the rest is passed over.
+// config is the configuration file. The first group of fields comes from Rancher's system-agent. Of
+// its other fields, localEnabled is rejected, because plans come from a manager only. The rest is
+// ignored.
 type config struct {
 	WorkDirectory         string `json:"workDirectory"`
 	ConnectionInfoFile    string `json:"connectionInfoFile"`
@@ -47,7 +48,8 @@ type config struct {
 
 const maxConfigBytes = 256 << 10
 
-// readConfig reads the configuration and checks that nobody else can read it or what it names.
+// readConfig reads the configuration. It returns an error if other users can read the file or the
+// files that it names.
 func readConfig(path string) (*config, error) {
 	content, err := readPrivate(path)
 	if err != nil {
@@ -112,7 +114,7 @@ func (c *config) readAuthorities() ([]byte, error) {
 	return content, nil
 }
 
-// readPrivate reads a file that belongs to us and that nobody else can read.
+// readPrivate reads a file that belongs to the agent's user and that other users cannot read.
 func readPrivate(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -111,7 +111,7 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 	}
 	namespace, name := door.Secret()
 	log.Info("Watching", "planSecret", namespace+"/"+name)
-	// The first file that is there is used: the agent's own, or that of a distribution (§7.3).
+	// The first file that exists is used: the agent's own, or the distribution's (§7.3).
 	registries := []string{c.AgentRegistriesFile, "/etc/rancher/rke2/registries.yaml", "/etc/rancher/k3s/registries.yaml"}
 	images := &image.Puller{Images: c.ImagesDirectory, Registries: registries, Proxy: http.ProxyFromEnvironment, Log: log}
 	return agent.New(agent.Options{

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/agent/access"
 )
 
-// status is what the agent last did, as its files tell. There is no secret in it.
+// status is the agent's last work according to its files. It contains no secrets.
 type status struct {
 	Version    string `json:"version"`
 	PlanSecret string `json:"planSecret,omitempty"`
