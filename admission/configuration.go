@@ -90,7 +90,16 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{rkev1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"rkecontrolplanes"}},
 	})
-	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes}
+	specs := t.validating("specs.rkecontrolplanes.drover.cattle.io", ControlPlaneSpecsPath, admissionregistrationv1.RuleWithOperations{
+		Operations: writes,
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{rkev1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"rkecontrolplanes"}},
+	})
+	// While the manager does not run, users can still change metadata, and all of an object without registries.
+	specs.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
+		Name:       "registries-change",
+		Expression: "has(object.spec) && has(object.spec.registries) && (oldObject == null || oldObject.?spec.?registries.orValue(null) != object.spec.registries)",
+	})
+	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs}
 }
 
 // notOurs spares what the manager writes itself, so that it never waits for itself when it starts.
@@ -132,5 +141,6 @@ func Register(mgr manager.Manager, trustedCredentialNamespaces []string) {
 	server.Register(MachineKindsPath, &admission.Webhook{Handler: &MachineKinds{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		TrustedCredentialNamespaces: trustedCredentialNamespaces}})
 	server.Register(NodeDriversPath, &admission.Webhook{Handler: &NodeDrivers{}})
+	server.Register(ControlPlaneSpecsPath, &admission.Webhook{Handler: &ControlPlaneSpecs{}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})
 }

@@ -15,10 +15,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/planner"
 )
 
 // ControlPlanesPath is where ControlPlanes is served.
 const ControlPlanesPath = "/validate-rke-cattle-io-v1-rkecontrolplane"
+
+// ControlPlaneSpecsPath is where ControlPlaneSpecs is served.
+const ControlPlaneSpecsPath = "/validate-rke-cattle-io-v1-rkecontrolplane-spec"
+
+// ControlPlaneSpecs is the webhook for the specification of RKEControlPlanes that users write. It
+// checks the bounds that a schema cannot express. The planner checks them again.
+type ControlPlaneSpecs struct{}
+
+var _ admission.Handler = (*ControlPlaneSpecs)(nil)
+
+// Handle implements admission.Handler.
+func (h *ControlPlaneSpecs) Handle(_ context.Context, req admission.Request) admission.Response {
+	obj := &rkev1.RKEControlPlane{}
+	if err := json.Unmarshal(req.Object.Raw, obj); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the RKEControlPlane: %w", err))
+	}
+	if err := planner.CheckSpec(&obj.Spec); err != nil {
+		return admission.Denied(err.Error())
+	}
+	return admission.Allowed("")
+}
 
 // deleteForMoveAnnotation is on what clusterctl deletes because it has moved it (cmd/clusterctl/api/v1alpha3).
 const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"

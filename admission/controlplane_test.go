@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,4 +101,27 @@ func TestControlPlanes(t *testing.T) {
 	answer := (&admission.ControlPlanes{}).Handle(t.Context(), webhook.Request{})
 	require.False(t, answer.Allowed)
 	require.Contains(t, answer.Result.Message, "decoding the RKEControlPlane")
+}
+
+// A pattern that costs too much to compile is rejected where the user writes it.
+func TestControlPlaneSpecs(t *testing.T) {
+	handle := func(raw string) webhook.Response {
+		return (&admission.ControlPlaneSpecs{}).Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
+	}
+	spec := func(pattern string) string {
+		return `{"spec": {"registries": {"mirrors": {"docker.io": {"rewrite": {"` + pattern + `": "x"}}}}}}`
+	}
+	require.True(t, handle(spec("^library/(.*)")).Allowed)
+	require.True(t, handle(`{"spec": {}}`).Allowed)
+	for pattern, says := range map[string]string{
+		"(": "is not a valid regular expression",
+		"(?:" + strings.Repeat("a", 200) + "){1000}":  "compiles to more than 2000 instructions",
+		"(?:" + strings.Repeat("a", 3000) + "){1000}": "has more than 256 bytes",
+	} {
+		answer := handle(spec(pattern))
+		require.False(t, answer.Allowed)
+		require.Contains(t, answer.Result.Message, `spec.registries.mirrors["docker.io"].rewrite: the pattern "(`)
+		require.Contains(t, answer.Result.Message, says)
+	}
+	require.Equal(t, int32(400), handle("").Result.Code)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
@@ -142,6 +144,7 @@ func (c *cluster) serve(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle(admission.MachineKindsPath, &webhook.Webhook{Handler: &admission.MachineKinds{Cached: c, Live: c}})
 	mux.Handle(admission.ControlPlanesPath, &webhook.Webhook{Handler: &admission.ControlPlanes{Reader: c}})
+	mux.Handle(admission.ControlPlaneSpecsPath, &webhook.Webhook{Handler: &admission.ControlPlaneSpecs{}})
 	mux.Handle(admission.NodeDriversPath, &webhook.Webhook{Handler: &admission.NodeDrivers{}})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup
@@ -362,6 +365,52 @@ func TestServerKeepsTheOptionsOfARunningMachine(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), machine))
 	require.NoError(t, change("l", "spec", "size"), "a removal may need other options")
 	require.NoError(t, change([]any{}, "metadata", "finalizers"))
+}
+
+// largePattern compiles to 36 MB, and fits into the length that the CRD allows.
+var largePattern = "(?:" + strings.Repeat("a", 240) + "){1000}"
+
+func withPattern(t *testing.T, namespace, name, pattern string) *unstructured.Unstructured {
+	t.Helper()
+	obj := kindOf(t, "RKEControlPlane", namespace, name, "spec: {kubernetesVersion: v1.34.1+k3s1}")
+	rewrites := map[string]any{pattern: "$0"}
+	require.NoError(t, unstructured.SetNestedMap(obj.Object, map[string]any{"docker.io": map[string]any{"rewrite": rewrites}}, "spec", "registries", "mirrors"))
+	return obj
+}
+
+// A pattern that costs too much to compile is rejected where the user writes it.
+func TestServer_largePatterns(t *testing.T) {
+	c, namespace := newCluster(t), testkit.Namespace(t)
+	require.NoError(t, c.Create(t.Context(), withPattern(t, namespace, "good", "^library/(.*)")))
+	require.ErrorContains(t, c.Create(t.Context(), withPattern(t, namespace, "large", largePattern)),
+		`spec.registries.mirrors["docker.io"].rewrite: the pattern "(?:aaa`)
+	require.ErrorContains(t, c.Create(t.Context(), withPattern(t, namespace, "long", strings.Repeat("a", 257))), "a pattern has at most 256 bytes")
+	changed := testkit.ExpectExists(t, c, withPattern(t, namespace, "good", ""))
+	changed.Object["spec"] = withPattern(t, namespace, "good", largePattern).Object["spec"]
+	require.ErrorContains(t, c.Update(t.Context(), changed), "compiles to more than 2000 instructions")
+}
+
+// While no manager runs, an object that is already stored with such a pattern can be paused and
+// mended. If the webhook configurations are removed first, it can be deleted.
+func TestServerWithoutUs_largePatterns(t *testing.T) {
+	c, namespace := newCluster(t), testkit.Namespace(t)
+	stored := withPattern(t, namespace, "stored", largePattern)
+	require.NoError(t, c.as(t, managerName).Create(t.Context(), stored), "the webhook does not check what the manager writes")
+	c.stop()
+	stored.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+	stored.SetFinalizers([]string{"example.com/wait"})
+	require.NoError(t, c.Update(t.Context(), stored))
+	require.ErrorContains(t, c.Delete(t.Context(), stored), `failed calling webhook "rkecontrolplanes.drover.cattle.io"`)
+	mended := stored.DeepCopy()
+	unstructured.RemoveNestedField(mended.Object, "spec", "registries")
+	require.NoError(t, c.Update(t.Context(), mended, client.DryRunAll))
+
+	require.NoError(t, c.Delete(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}}))
+	testkit.Eventually(t, time.Minute, func() error { return c.Delete(t.Context(), stored) })
+	stored = testkit.ExpectExists(t, c, stored)
+	stored.SetFinalizers(nil)
+	require.NoError(t, c.Update(t.Context(), stored))
+	testkit.ExpectNotFound(t, c, stored)
 }
 
 // While no manager runs, nothing new is made unchecked; what exists can be labelled, finalized and deleted, and the manager itself can start.

@@ -279,6 +279,25 @@ func TestPlan_oneKeyManyTimes(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 }
 
+// The planner compiles no pattern of a rewrite: nine control planes with a pattern of 440 MB each ended the manager.
+func TestPlan_largePattern(t *testing.T) {
+	w := newWorld(t)
+	w.machine("server-1", "{roles: etcd control-plane}")
+	for _, length := range []int{200, 3000} {
+		c := w.snapshot()
+		c.Spec.Registries = &rkev1.Registry{Mirrors: map[string]rkev1.Mirror{"docker.io": {Rewrites: map[string]string{
+			"(?:" + strings.Repeat("a", length) + "){1000}": "x"}}}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		v := planner.Plan(c).Machines[0]
+		runtime.ReadMemStats(&after)
+		require.Equal(t, rkev1.ConfigInvalidReason, v.Reason)
+		require.Contains(t, v.Message, "spec.registries.mirrors[\"docker.io\"].rewrite: the pattern")
+		require.Nil(t, v.Delivery)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
+	}
+}
+
 // A specification that would be looked at for ever is refused as a whole: each machine is looked at with all of it.
 func TestPlan_bounds(t *testing.T) {
 	named := func(n int) (spec rkev1.RKEControlPlaneSpec) {

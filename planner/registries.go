@@ -25,12 +25,9 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 	if spec == nil || len(spec.Mirrors)+len(spec.Configs) == 0 {
 		return nil, nil
 	}
-	content := plan.Registries{Mirrors: map[string]plan.Mirror{}, Configs: map[string]plan.RegistryConfig{}}
-	for _, registry := range slices.Sorted(maps.Keys(spec.Mirrors)) {
-		if f := checkMirror(registry, spec.Mirrors[registry]); f != nil {
-			return nil, f
-		}
-		content.Mirrors[registry] = plan.Mirror(spec.Mirrors[registry])
+	content := plan.Registries{Mirrors: mirrors(spec), Configs: map[string]plan.RegistryConfig{}}
+	if err := plan.CheckMirrors(content.Mirrors); err != nil {
+		return nil, because(rkev1.ConfigInvalidReason, "spec.registries.%v", err)
 	}
 	var certificates []plan.File
 	for _, host := range slices.Sorted(maps.Keys(spec.Configs)) {
@@ -51,19 +48,25 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 	return append([]plan.File{agents, plan.NewFile(etcDir+p.release.Distribution+"/registries.yaml", "0600", text)}, certificates...), nil
 }
 
-// checkMirror refuses what the agent would: addresses that are none, and rewrites.
-func checkMirror(registry string, mirror rkev1.Mirror) *fault {
-	for i, endpoint := range mirror.Endpoints {
-		if _, err := plan.ParseEndpoint(endpoint); err != nil {
-			return because(rkev1.ConfigInvalidReason, "spec.registries.mirrors[%.100q].endpoint[%d] is no address such as https://mirror.example.com:5000", registry, i)
-		}
+// CheckSpec returns an error if a control plane's specification has values that no plan may have,
+// whatever the cluster's machines and objects are. Admission calls it, so that the user sees the error
+// where the user writes the value.
+func CheckSpec(spec *rkev1.RKEControlPlaneSpec) error {
+	if spec.Registries == nil {
+		return nil
 	}
-	for _, pattern := range slices.Sorted(maps.Keys(mirror.Rewrites)) {
-		if _, err := regexp.Compile(pattern); err != nil {
-			return because(rkev1.ConfigInvalidReason, "spec.registries.mirrors[%.100q].rewrite: %.100q is no regular expression", registry, pattern)
-		}
+	if err := plan.CheckMirrors(mirrors(spec.Registries)); err != nil {
+		return fmt.Errorf("spec.registries.%w", err)
 	}
 	return nil
+}
+
+func mirrors(spec *rkev1.Registry) map[string]plan.Mirror {
+	out := map[string]plan.Mirror{}
+	for registry, mirror := range spec.Mirrors {
+		out[registry] = plan.Mirror(mirror)
+	}
+	return out
 }
 
 // registrySecret is a Secret that a registry's configuration names.

@@ -312,6 +312,14 @@ func TestLocal(t *testing.T) {
 	}
 }
 
+// The agent rejects a pattern that costs too much before it compiles the pattern.
+func TestParseRegistries_largePattern(t *testing.T) {
+	_, err := parseRegistries([]byte("mirrors: {docker.io: {rewrite: {'(?:" + strings.Repeat("a", 500) + "){1000}': x}}}"))
+	require.ErrorContains(t, err, "has more than 256 bytes")
+	_, err = parseRegistries([]byte("mirrors: {docker.io: {rewrite: {'(?:" + strings.Repeat("a", 200) + "){1000}': x}}}"))
+	require.ErrorContains(t, err, "compiles to more than 2000 instructions")
+}
+
 // FuzzRegistries: refused, or places to pull from for any image, the registry itself last.
 func FuzzRegistries(f *testing.F) {
 	f.Add([]byte("mirrors: {docker.io: {endpoint: ['https://m.example/v2/p'], rewrite: {'a(.*)': 'b$1'}}}\nconfigs: {m.example: {auth: {auth: dTpw}}}"), "rancher/a:v1")

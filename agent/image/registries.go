@@ -44,19 +44,7 @@ func parseRegistries(content []byte) (plan.Registries, error) {
 	if err := yaml.Unmarshal(content, &r); err != nil {
 		return r, errors.New("it is not YAML of the form of a registries.yaml") // the parser's own error would quote it
 	}
-	for host, mirror := range r.Mirrors {
-		for _, endpoint := range mirror.Endpoints {
-			if _, err := plan.ParseEndpoint(endpoint); err != nil {
-				return r, fmt.Errorf("an endpoint of mirror %.200q is no address", host)
-			}
-		}
-		for pattern := range mirror.Rewrites {
-			if _, err := regexp.Compile(pattern); err != nil {
-				return r, fmt.Errorf("a rewrite of mirror %.200q is no regular expression", host)
-			}
-		}
-	}
-	return r, nil
+	return r, plan.CheckMirrors(r.Mirrors)
 }
 
 // source is one place to pull an image from.
@@ -109,6 +97,7 @@ func mirrored(r plan.Registries, ref name.Reference, endpoint string, rewrites m
 	}
 	repository := ref.Context().RepositoryStr()
 	for _, pattern := range slices.Sorted(maps.Keys(rewrites)) {
+		// parseRegistries has checked the pattern and its size.
 		if expression, err := regexp.Compile(pattern); err == nil && expression.MatchString(repository) {
 			repository = expression.ReplaceAllString(repository, rewrites[pattern])
 			break

@@ -2,8 +2,13 @@ package plan
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/drover-project/drover/api/pattern"
 )
 
 // Registries is a registries.yaml, which a planner writes and the distribution and the agent read (k3s documentation, "Private Registry Configuration";
@@ -51,4 +56,36 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 		return nil, errors.New("it is no address of http or https")
 	}
 	return u, nil
+}
+
+const (
+	// maxRewriteBytes and maxRewriteInstructions bound all patterns of the mirrors together.
+	maxRewriteBytes        = 4096
+	maxRewriteInstructions = 20_000
+)
+
+// CheckMirrors returns an error that names the first endpoint that is not an address, or the first
+// pattern of a rewrite that is not valid or costs too much. It compiles nothing.
+func CheckMirrors(mirrors map[string]Mirror) error {
+	bytes, instructions := 0, 0
+	for _, registry := range slices.Sorted(maps.Keys(mirrors)) {
+		for i, endpoint := range mirrors[registry].Endpoints {
+			if _, err := ParseEndpoint(endpoint); err != nil {
+				return fmt.Errorf("mirrors[%.100q].endpoint[%d] is not an address such as https://mirror.example.com:5000", registry, i)
+			}
+		}
+		for _, text := range slices.Sorted(maps.Keys(mirrors[registry].Rewrites)) {
+			size, err := pattern.Check(text)
+			if err != nil {
+				return fmt.Errorf("mirrors[%.100q].rewrite: the pattern %.100q %w", registry, text, err)
+			}
+			bytes += len(text)
+			instructions += size
+			if bytes > maxRewriteBytes || instructions > maxRewriteInstructions {
+				return fmt.Errorf("mirrors: the patterns of all rewrites together are too large (limits: %d bytes, %d instructions when they are compiled)",
+					maxRewriteBytes, maxRewriteInstructions)
+			}
+		}
+	}
+	return nil
 }

@@ -26,8 +26,10 @@ type Mirror struct {
 	// Endpoints are URLs, tried in turn.
 	// +optional
 	Endpoints []string `json:"endpoint,omitempty"`
-	// Rewrites are regular expressions on the repository, and what they become.
+	// Rewrites are regular expressions on the repository's name, and the text that replaces a match.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=100
+	// +kubebuilder:validation:XValidation:rule="self.all(pattern, size(pattern) <= 256)",message="a pattern has at most 256 bytes"
 	Rewrites map[string]string `json:"rewrite,omitempty"`
 }
 
