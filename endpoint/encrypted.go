@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-project/drover/limit"
 )
 
 // AgentLimits let thousands of agents keep one connection each, many of them behind one address. A handler gives a watch or a download more time.
@@ -27,9 +30,10 @@ func Encrypted(ctx context.Context, name, address string, handler http.Handler, 
 	return &manager.Server{Name: name, Server: newHTTPServer(handler, l), Listener: tls.NewListener(bound, config)}, nil
 }
 
-// Prove says that a request's connection is good for something: when there are too many, others go first.
-func Prove(ctx context.Context) {
-	if connection, ok := ctx.Value(claimKey{}).(*Place); ok {
-		connection.Prove()
+// Prefer has other connections of the address closed before the request's one when there are too many. A handler calls it
+// for a request that it answers.
+func Prefer(ctx context.Context) {
+	if permit, ok := ctx.Value(permitKey{}).(*limit.Permit[netip.Addr]); ok {
+		permit.Prefer()
 	}
 }

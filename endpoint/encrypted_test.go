@@ -22,7 +22,7 @@ func encrypted(t *testing.T, cert *tls.Certificate, l Limits) (address string) {
 	t.Helper()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/good" {
-			Prove(r.Context())
+			Prefer(r.Context())
 		}
 		fmt.Fprint(w, r.Proto)
 	})

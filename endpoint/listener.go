@@ -8,25 +8,31 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/drover-project/drover/limit"
 )
 
 // listener accepts as many connections as the limits say.
 type listener struct {
 	net.Listener
-	connections *shares
-	pace        *Pace
+	// connections and newConnections are by client address.
+	connections    *limit.Preemptive[netip.Addr]
+	newConnections *limit.Buckets[netip.Addr]
+	tooFast        func()
 }
 
-// connection gives its claim back when it is closed.
+// connection releases its permit when it is closed.
 type connection struct {
 	net.Conn
-	claim *Place
+	permit *limit.Permit[netip.Addr]
 }
 
 // listen opens the address; name is the port's in metrics.
@@ -36,9 +42,10 @@ func listen(ctx context.Context, name, address string, l Limits) (net.Listener, 
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", name, err)
 	}
-	refused := refusals.WithLabelValues(name, "connections")
-	return &listener{Listener: inner, connections: newShares(int64(l.Connections), int64(l.ConnectionsPerAddress), refused.Inc),
-		pace: NewPace(PaceOptions{Port: name, What: "new connections", PerSecond: l.NewPerSecond, AtOnce: l.NewAtOnce})}, nil
+	return &listener{Listener: inner,
+		connections: limit.NewPreemptive[netip.Addr](limit.PreemptiveOptions{Total: int64(l.Connections), PerKey: int64(l.ConnectionsPerAddress),
+			Rejected: Rejections(name, "connections")}),
+		newConnections: limit.NewBuckets[netip.Addr](rate.Limit(l.NewPerSecond), l.NewAtOnce), tooFast: Rejections(name, "new connections")}, nil
 }
 
 // Accept implements net.Listener.
@@ -49,26 +56,27 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		address := AddressOf(conn.RemoteAddr().String())
-		if !l.pace.Allows(address, time.Now()) {
+		if !l.newConnections.Allow(address, time.Now()) {
+			l.tooFast()
 			_ = conn.Close()
 			continue
 		}
-		claim := l.connections.claim(address, 1, func() { _ = conn.Close() })
-		if claim == nil {
+		permit := l.connections.TryAcquire(address, 1, func() { _ = conn.Close() })
+		if permit == nil {
 			_ = conn.Close()
 			continue
 		}
-		return &connection{Conn: conn, claim: claim}, nil
+		return &connection{Conn: conn, permit: permit}, nil
 	}
 }
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.claim.Leave()
+	c.permit.Release()
 	return c.Conn.Close()
 }
 
-type claimKey struct{}
+type permitKey struct{}
 
 // Plain makes a server without TLS, for metrics, health or profiles, that a manager starts before anything else; nil when the
 // address is 0.
@@ -123,12 +131,12 @@ func newHTTPServer(handler http.Handler, l Limits) *http.Server {
 			SendPingTimeout: 30 * time.Second, PingTimeout: l.ReadTimeout},
 		// What it logs of each bad handshake is dropped: anybody could fill the log with it.
 		ErrorLog: log.New(io.Discard, "", 0),
-		ConnContext: func(ctx context.Context, conn net.Conn) context.Context { // lets a request say of its connection that it is good for something
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context { // lets a handler prefer its connection
 			if encrypted, ok := conn.(*tls.Conn); ok {
 				conn = encrypted.NetConn()
 			}
 			if ours, ok := conn.(*connection); ok {
-				return context.WithValue(ctx, claimKey{}, ours.claim)
+				return context.WithValue(ctx, permitKey{}, ours.permit)
 			}
 			return ctx
 		},
@@ -139,6 +147,9 @@ func newHTTPServer(handler http.Handler, l Limits) *http.Server {
 var refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "drover_endpoint_refused_total", Help: "Connections and request bodies that were refused or ended for want of room, by port",
 }, []string{"port", "what"})
+
+// Rejections returns a function that counts a rejection at a port, or an end of something that was admitted before.
+func Rejections(port, what string) func() { return refusals.WithLabelValues(port, what).Inc }
 
 // RegisterMetrics adds what this package counts to controller-runtime's registry; once.
 func RegisterMetrics() error { return metrics.Registry.Register(refusals) }

@@ -10,15 +10,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/drover-project/drover/limit"
 )
 
 // WebhookOptions of a Webhooks.
@@ -62,9 +64,9 @@ func (s *Webhooks) Start(ctx context.Context) error {
 		mux = http.NewServeMux()
 	}
 	const name = "webhooks"
-	refused := refusals.WithLabelValues(name, "bodies").Inc
 	makeLane := func(reading, decoded int64) lane {
-		return lane{reading: newShares(reading, reading, refused), memory: semaphore.NewWeighted(reading), decoded: semaphore.NewWeighted(decoded)}
+		return lane{reading: limit.NewPreemptive[netip.Addr](limit.PreemptiveOptions{Total: reading, PerKey: reading, Rejected: Rejections(name, "bodies")}),
+			memory: limit.NewBytes(reading), decoded: limit.NewBytes(decoded)}
 	}
 	bounded := &bodies{next: mux, readTimeout: s.opts.Limits.ReadTimeout, small: makeLane(16<<20, 4<<20), large: makeLane(24<<20, 8<<20)}
 	server := newHTTPServer(s.known(bounded), s.opts.Limits)
@@ -145,8 +147,8 @@ const (
 // its memory back a moment later, and how many may be decoded at once. Decoded, a body of empty JSON objects takes some twenty times
 // its size.
 type lane struct {
-	reading         *shares
-	memory, decoded *semaphore.Weighted
+	reading         *limit.Preemptive[netip.Addr]
+	memory, decoded *limit.Bytes
 }
 
 // bodies reads each request's body, within bounds, before its handler runs.
@@ -155,8 +157,6 @@ type bodies struct {
 	small, large lane
 	readTimeout  time.Duration
 }
-
-var errEvicted = errors.New("the body took too long while others waited")
 
 const busy = "too many requests of this size at once"
 
@@ -179,47 +179,49 @@ func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), WebhookLimits.WriteTimeout)
 	defer cancel()
 	controller := http.NewResponseController(w)
-	held := part.reading.claim(AddressOf(r.RemoteAddr), weight, func() {
+	permit := part.reading.TryAcquire(AddressOf(r.RemoteAddr), weight, func() {
 		cancel()
 		_ = controller.SetReadDeadline(time.Unix(1, 0))
 	})
-	if held == nil {
+	if permit == nil {
 		http.Error(w, busy, http.StatusTooManyRequests)
 		return
 	}
-	defer held.Leave()
-	if err := part.memory.Acquire(ctx, weight); err != nil {
+	defer permit.Release()
+	releaseMemory, err := part.memory.Acquire(ctx, weight)
+	if err != nil {
 		http.Error(w, busy, http.StatusServiceUnavailable)
 		return
 	}
-	defer part.memory.Release(weight)
-	body, err := b.read(controller, r, held)
+	defer releaseMemory()
+	body, err := b.read(controller, r, permit)
 	if err != nil {
 		http.Error(w, "reading the request: "+err.Error(), http.StatusRequestTimeout)
 		return
 	}
-	if err := part.decoded.Acquire(ctx, weight); err != nil {
+	releaseDecoded, err := part.decoded.Acquire(ctx, weight)
+	if err != nil {
 		http.Error(w, busy, http.StatusServiceUnavailable)
 		return
 	}
-	defer part.decoded.Release(weight)
-	Prove(ctx)
+	defer releaseDecoded()
+	Prefer(ctx)
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	b.next.ServeHTTP(w, r)
 }
 
-// read takes memory for the whole body at once, as its claim says.
-func (b *bodies) read(controller *http.ResponseController, r *http.Request, c *Place) ([]byte, error) {
-	if err := c.unlessEvicted(func() error { return controller.SetReadDeadline(time.Now().Add(b.readTimeout)) }); err != nil {
+// read allocates the whole body, as the permit says.
+func (b *bodies) read(controller *http.ResponseController, r *http.Request, permit *limit.Permit[netip.Addr]) ([]byte, error) {
+	if err := permit.IfHeld(func() error { return controller.SetReadDeadline(time.Now().Add(b.readTimeout)) }); err != nil {
 		return nil, err
 	}
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return nil, err
 	}
-	if !c.keep() {
-		return nil, errEvicted
+	if !permit.Pin() {
+		return nil, limit.ErrPreempted
 	}
 	return body, nil
 }

@@ -1,5 +1,11 @@
-// Package limit has the limiters that workers and requests share. A caller takes a limiter as an
-// option, so that a test can make a small one; there is no package state.
+// Package limit has the limiters that workers and requests share:
 //
-// It reads and writes nothing. Next: controllers, endpoint and capi acquire before they work.
+//   - Preemptive: a semaphore per key, for callers that cannot wait. The heaviest key loses its oldest permit.
+//   - Buckets: a token bucket per key.
+//   - Bytes: a memory budget that workers share. Callers wait.
+//
+// A caller takes a limiter as an option, so that a test can make a small one; there is no package state.
+//
+// It reads and writes nothing. Next: controllers, endpoint and capi acquire before they work. Package
+// fairqueue, below, is the work queue of controllers.
 package limit

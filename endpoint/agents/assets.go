@@ -105,12 +105,12 @@ func (p *inPieces) Write(piece []byte) (int, error) {
 // download gives each download one of few places.
 func (g *guard) download(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		place := g.downloads.Enter(visitorOf(r.Context()).address, func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now()) })
-		if place == nil {
+		permit := g.downloads.TryAcquire(visitorOf(r.Context()).address, 1, func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now()) })
+		if permit == nil {
 			busy(w)
 			return
 		}
-		defer place.Leave()
+		defer permit.Release()
 		next.ServeHTTP(w, r)
 	})
 }

@@ -5,16 +5,15 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/endpoint"
+	"github.com/drover-project/drover/limit"
 )
 
 // How many requests may be under way. Agents that are known have places of their own, whatever strangers do, and none of them more than it needs. The
@@ -24,10 +23,10 @@ const (
 	maxDownloads, maxDownloadsOfAddress = 256, 64
 	maxRequests, maxRequestsOfAgent     = 4096, 8
 	maxWatches, maxWatchesOfAgent       = 6000, 4
-	// What is asked of the API server, in a second and at once: an agent writes a few times a second while it is at a plan, and seldom otherwise. Those of an
-	// address are agents that have no ticket yet.
-	agentPerSecond, agentAtOnce          = 20, 200
-	addressPerSecond, addressAtOnce      = 100, 1000
+	// The token buckets of requests for the API server. An agent writes a few times a second while it applies a plan. An address has those of its agents
+	// that have no ticket yet.
+	agentPerSecond, agentBurst           = 20, 200
+	addressPerSecond, addressBurst       = 100, 1000
 	port                                 = "agents"
 	retryBusy, retryThrottled, retryDown = "5", "30", "5"
 )
@@ -36,9 +35,16 @@ const (
 type guard struct {
 	now                                     func() time.Time
 	ticketSecret                            func() []byte
-	strangers, downloads, requests, watches *endpoint.Room
+	strangers, downloads, requests, watches *limit.Preemptive[any]
 	throttle                                *throttle
-	ofAgents, ofAddresses                   *endpoint.Pace
+	ofAgents, ofAddresses                   rateLimit
+}
+
+// rateLimit is a token bucket per visitor, and the metric of its rejections.
+type rateLimit struct {
+	*limit.Buckets[any]
+
+	rejected func()
 }
 
 // visitor is who sent a request.
@@ -47,7 +53,7 @@ type visitor struct {
 	// ticket is what a known agent showed.
 	ticket connect.Ticket
 	known  bool
-	place  *endpoint.Place
+	permit *limit.Permit[any]
 }
 
 // who is what a visitor's requests are counted by.
@@ -66,7 +72,7 @@ func visitorOf(ctx context.Context) *visitor {
 	return v
 }
 
-// admit gives each request its place while it is answered.
+// admit gives each request a permit until it is answered.
 func (g *guard) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visitor{address: endpoint.AddressOf(r.RemoteAddr)}
@@ -75,37 +81,38 @@ func (g *guard) admit(next http.Handler) http.Handler {
 			_, ticket := connect.CutTicket(strings.TrimPrefix(r.Header.Get("Authorization"), bearer))
 			v.ticket, v.known = connect.OpenTicket(g.ticketSecret(), namespace, name, ticket, g.now())
 		}
-		room, pace := g.requests, g.ofAgents
+		permits, bucket := g.requests, g.ofAgents
 		switch {
 		case !v.known:
-			room, pace = g.strangers, g.ofAddresses
+			permits, bucket = g.strangers, g.ofAddresses
 			// How fast a stranger can write requests is bounded by how fast his connections may begin.
 			w.Header().Set("Connection", "close")
 		case r.URL.Query().Has("watch"):
-			room = g.watches
+			permits = g.watches
 		}
-		if isOfSecret && !pace.Allows(v.who(), g.now()) {
+		if isOfSecret && !bucket.Allow(v.who(), g.now()) {
+			bucket.rejected()
 			busy(w)
 			return
 		}
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
 		control := http.NewResponseController(w)
-		v.place = room.Enter(v.who(), func() {
+		v.permit = permits.TryAcquire(v.who(), 1, func() {
 			cancel(errBusy)
 			_ = control.SetReadDeadline(time.Now())
 			_ = control.SetWriteDeadline(time.Now())
 		})
-		if v.place == nil {
+		if v.permit == nil {
 			busy(w)
 			return
 		}
-		defer v.place.Leave()
+		defer v.permit.Release()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, visitorKey{}, v)))
 	})
 }
 
-// errBusy ends a request that another one has taken the place of.
+// errBusy ends a request whose permit was preempted.
 var errBusy = &refusal{http.StatusTooManyRequests, "too many requests are under way: try again"}
 
 // busy answers who has as many requests under way as he may.
@@ -116,44 +123,31 @@ func busy(w http.ResponseWriter) {
 }
 
 const (
-	// refusalsPerSecond and refusalBurst are what somebody may be refused before he is not heard: each costs a request to the API server.
-	// An agent that is known has a budget of its own, so that it is heard whatever others behind its address do.
-	refusalsPerSecond, refusalBurst = rate.Limit(0.5), 20
-	// allPerSecond and allBurst are what all strangers together may be refused, for addresses are cheap.
+	// failuresPerSecond and failuresBurst are the failures of one visitor before it is throttled: each may cost a request to the API server.
+	// An agent that is known has a budget of its own, so that other visitors of its address do not affect it.
+	failuresPerSecond, failuresBurst = rate.Limit(0.5), 20
+	// allPerSecond and allBurst are the failures of all strangers together, because addresses are cheap.
 	allPerSecond, allBurst = rate.Limit(50), 500
-	// maxRemembered bounds what is remembered; whoever was refused longest ago is forgotten.
-	maxRemembered = 4096
 )
 
-// throttle remembers who was refused of late.
+// throttle rejects visitors whose requests failed too often. A success costs nothing.
 type throttle struct {
-	now     func() time.Time
-	mu      sync.Mutex
-	refused *lru.Cache
-	all     *rate.Limiter
+	now      func() time.Time
+	failures *limit.Buckets[any]
+	all      *rate.Limiter
 }
 
-// allows reports whether somebody is heard.
+// allows reports whether a visitor is not throttled.
 func (t *throttle) allows(v *visitor) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if !v.known && t.all.TokensAt(t.now()) < 1 {
 		return false
 	}
-	found, ok := t.refused.Get(v.who())
-	return !ok || found.(*rate.Limiter).TokensAt(t.now()) >= 1 //nolint:forcetypeassert // it holds limiters only
+	return t.failures.Tokens(v.who(), t.now()) >= 1
 }
 
-// charge counts a refusal.
+// charge counts a failure.
 func (t *throttle) charge(v *visitor) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	found, ok := t.refused.Get(v.who())
-	if !ok {
-		found = rate.NewLimiter(refusalsPerSecond, refusalBurst)
-		t.refused.Add(v.who(), found)
-	}
-	found.(*rate.Limiter).AllowN(t.now(), 1) //nolint:forcetypeassert // it holds limiters only
+	t.failures.Allow(v.who(), t.now())
 	if !v.known {
 		t.all.AllowN(t.now(), 1)
 	}

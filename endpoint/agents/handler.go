@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/api/connect"
 	"github.com/drover-project/drover/endpoint"
+	"github.com/drover-project/drover/limit"
 )
 
 // Options of New.
@@ -52,15 +53,18 @@ func New(o Options) (http.Handler, error) {
 		own := []byte(rand.Text())
 		o.TicketSecret = func() []byte { return own }
 	}
+	permits := func(what string, total, perKey int64, keepOwn bool) *limit.Preemptive[any] {
+		return limit.NewPreemptive[any](limit.PreemptiveOptions{Total: total, PerKey: perKey, KeepOwn: keepOwn, Rejected: endpoint.Rejections(port, what)})
+	}
 	g := &guard{now: o.Now, ticketSecret: o.TicketSecret,
-		throttle:  &throttle{now: o.Now, refused: lru.New(maxRemembered), all: rate.NewLimiter(allPerSecond, allBurst)},
-		strangers: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of strangers", All: maxStrangers, Each: maxOfAddress}),
-		downloads: endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "downloads", All: maxDownloads, Each: maxDownloadsOfAddress, Keeps: true}),
-		requests:  endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "requests of agents", All: maxRequests, Each: maxRequestsOfAgent, Keeps: true}),
-		watches:   endpoint.NewRoom(endpoint.RoomOptions{Port: port, What: "watches of agents", All: maxWatches, Each: maxWatchesOfAgent}),
-
-		ofAgents:    endpoint.NewPace(endpoint.PaceOptions{Port: port, What: "requests of agents in a second", PerSecond: agentPerSecond, AtOnce: agentAtOnce}),
-		ofAddresses: endpoint.NewPace(endpoint.PaceOptions{Port: port, What: "requests of strangers in a second", PerSecond: addressPerSecond, AtOnce: addressAtOnce}),
+		throttle: &throttle{now: o.Now, failures: limit.NewBuckets[any](failuresPerSecond, failuresBurst), all: rate.NewLimiter(allPerSecond, allBurst)},
+		// The newest request takes the place of the oldest, so that a client with idle requests delays no other client of its address.
+		strangers:   permits("requests of strangers", maxStrangers, maxOfAddress, false),
+		downloads:   permits("downloads", maxDownloads, maxDownloadsOfAddress, true),
+		requests:    permits("requests of agents", maxRequests, maxRequestsOfAgent, true),
+		watches:     permits("watches of agents", maxWatches, maxWatchesOfAgent, false),
+		ofAgents:    rateLimit{limit.NewBuckets[any](agentPerSecond, agentBurst), endpoint.Rejections(port, "requests of agents in a second")},
+		ofAddresses: rateLimit{limit.NewBuckets[any](addressPerSecond, addressBurst), endpoint.Rejections(port, "requests of strangers in a second")},
 	}
 	through, err := newPassThrough(o.API, g)
 	if err != nil {
@@ -80,7 +84,7 @@ func New(o Options) (http.Handler, error) {
 		answer(w, "text/x-shellscript", script)
 	})
 	mux.Handle("GET /assets/{name}", g.download(o.Assets))
-	mux.Handle("POST "+connect.Path, &registrar{Options: o, guard: g, grants: &grants{now: o.Now, answers: lru.New(maxAnswers)}, told: rate.NewLimiter(toldPerSecond, toldBurst),
+	mux.Handle("POST "+connect.Path, &registrar{Options: o, guard: g, grants: &grants{now: o.Now, answers: lru.New(maxAnswers)}, events: rate.NewLimiter(eventsPerSecond, eventsBurst),
 		known: semaphore.NewWeighted(maxAtOnce), strangers: semaphore.NewWeighted(maxAtOnce)})
 	mux.Handle("/", through)
 	return g.admit(mux), nil

@@ -84,7 +84,7 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 			http.Error(w, "an agent's token is needed", http.StatusUnauthorized)
 			return
 		case !g.throttle.allows(visitorOf(r.Context())):
-			endpoint.CountRefusal(port, "refused too often")
+			endpoint.Rejections(port, "refused too often")()
 			w.Header().Set("Retry-After", retryThrottled)
 			http.Error(w, "too many refused requests come from this address: wait, or renew your token by your key", http.StatusTooManyRequests)
 			return
@@ -143,7 +143,7 @@ func (g *guard) learn(answer *http.Response) error {
 		g.throttle.charge(visitorOf(ctx))
 	default:
 		if answer.StatusCode < http.StatusBadRequest {
-			endpoint.Prove(ctx)
+			endpoint.Prefer(ctx)
 		}
 	}
 	return nil

@@ -39,15 +39,15 @@ type registrar struct {
 	grants *grants
 	// known and strangers are the requests of agents and others that cost the API server something at this moment.
 	known, strangers *semaphore.Weighted
-	// told bounds the events about addresses that are not heard.
-	told *rate.Limiter
+	// events limits the rate of the events about addresses that are throttled.
+	events *rate.Limiter
 }
 
 const (
 	// maxAtOnce also bounds by how much somebody who floods may exceed what is refused him.
 	maxAtOnce = 16
-	// toldPerSecond and toldBurst bound events, whoever floods and from however many addresses.
-	toldPerSecond, toldBurst = rate.Limit(1.0 / 60), 5
+	// eventsPerSecond and eventsBurst are for all addresses together.
+	eventsPerSecond, eventsBurst = rate.Limit(1.0 / 60), 5
 )
 
 // refusal is an answer other than 200: what the agent is told, and no more.
@@ -81,7 +81,7 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	} else if ticket, ok := connect.OpenTicket(r.TicketSecret(), request.Namespace, request.SecretName, req.Header.Get(connect.TicketHeader), r.Now()); ok &&
 		ticket == connect.NewTicket(request.Namespace, request.SecretName, request.PublicKey) {
 		v.ticket, v.known = ticket, true
-		v.place.Prove()
+		v.permit.Prefer()
 	}
 	var granted []byte
 	switch {
@@ -109,7 +109,7 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		refused(w, &refusal{http.StatusServiceUnavailable, "the management cluster does not answer: try again"})
 	default:
 		registrations.WithLabelValues("200").Inc()
-		endpoint.Prove(req.Context())
+		endpoint.Prefer(req.Context())
 		answer(w, "application/json", granted)
 	}
 }
@@ -139,7 +139,7 @@ func refused(w http.ResponseWriter, no *refusal) {
 
 // charge counts a refusal, and tells of an address whose strangers are not heard from now on.
 func (r *registrar) charge(ctx context.Context, v *visitor) {
-	if r.guard.throttle.charge(v); v.known || r.guard.throttle.allows(v) || !r.told.AllowN(r.Now(), 1) {
+	if r.guard.throttle.charge(v); v.known || r.guard.throttle.allows(v) || !r.events.AllowN(r.Now(), 1) {
 		return
 	}
 	log.FromContext(ctx).Info("Not hearing strangers of an address for a while, for they were refused too often", "address", v.address)
