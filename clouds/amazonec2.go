@@ -8,7 +8,7 @@ import (
 )
 
 var _ = add(Cloud{
-	Driver: "amazonec2", ZoneFlag: "amazonec2-zone", ZonePrefix: "amazonec2-region", EnvPrefix: "AWS",
+	Driver: "amazonec2", ZoneFlag: "amazonec2-zone", ZonePrefix: "amazonec2-region", CloudInit: "aws", EnvPrefix: "AWS",
 	ID: "InstanceId", ProviderID: "aws:///{Zone}/{InstanceId}", Zone: "{Zone}", Private: []string{"PrivateIPAddress"},
 	Place: map[string]string{"Region": "amazonec2-region"}, normal: wholeZone,
 	// AWS, "Tag your EC2 resources": key 128, value 256 characters; a comma would end the flag's item.

@@ -63,6 +63,10 @@ type Cloud struct {
 	// UserData is how the driver takes user data.
 	UserData UserData
 
+	// CloudInit is cloud-init's name of the cloud (v1.cloud_name), where its ID of the instance is the one in the driver's record:
+	// so a server knows which one it is. Empty for others.
+	CloudInit string
+
 	// EnvPrefix is what the names of the driver's environment variables begin with.
 	EnvPrefix string
 	// NodeDriver is the NodeDriver that exists from the start; nil when there is none.

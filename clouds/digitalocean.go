@@ -3,7 +3,7 @@ package clouds
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 var _ = add(Cloud{
-	Driver: "digitalocean", ZoneFlag: "digitalocean-region",
+	Driver: "digitalocean", CloudInit: "digitalocean", ZoneFlag: "digitalocean-region",
 	ID: "DropletID", ProviderID: "digitalocean://{DropletID}", Zone: "{Region}", Private: []string{"PrivateIPAddress"},
 	// docs.digitalocean.com, API reference, Tags: letters, numbers, colons, dashes and underscores, at most 255.
 	Tags:       TagFlag{Flag: "digitalocean-tags", Form: Words, Characters: ":_-", MaxKey: 255},

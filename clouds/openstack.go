@@ -3,7 +3,7 @@ package clouds
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 var _ = add(Cloud{
-	Driver: "openstack", ZoneFlag: "openstack-availability-zone", EnvPrefix: "OS",
+	Driver: "openstack", ZoneFlag: "openstack-availability-zone", CloudInit: "openstack", EnvPrefix: "OS",
 	ID: "MachineId", ProviderID: "openstack:///{MachineId}", Zone: "{AvailabilityZone}",
 	Place:      map[string]string{"Region": "openstack-region"},
 	KeyInPlace: true, KeyUnless: []string{"openstack-keypair-name", "openstack-private-key-file"},

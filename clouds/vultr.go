@@ -5,7 +5,7 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 // vultr/docker-machine-driver-vultr v2.3.0, machine/driver; vultr/govultr, govultr.go, whose errors are the bodies of the answers,
 // {"error":"<text>","status":<HTTP status>}.
 var _ = add(Cloud{
-	Driver: "vultr", ZoneFlag: "vultr-region", ID: "InstanceID", ProviderID: "vultr://{InstanceID}", KeyInPlace: true,
+	Driver: "vultr", CloudInit: "vultr", ZoneFlag: "vultr-region", ID: "InstanceID", ProviderID: "vultr://{InstanceID}", KeyInPlace: true,
 	// Vultr documents no limits of its tags.
 	Tags: TagFlag{Flag: "vultr-tags", Form: WordList, Characters: ":_-", MaxKey: 255},
 	// With the switch the driver would read a file and keep nothing of it but hostname, runcmd and parts of write_files.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/releases"
 )
 
@@ -125,6 +126,9 @@ func (l *look) canHavePlan() *fault {
 		return because(rkev1.WaitingForPlanSecretReason, "its RKEBootstrap has not been given an identity and a plan Secret yet")
 	case !l.Provisioned || l.ProviderID == "":
 		return because(rkev1.WaitingForServerReason, "its infra machine is not provisioned")
+	case l.progress.delivered == nil && clouds.RunsElsewhere(l.ProviderID, l.Secret.AgentServer):
+		return because(rkev1.DuplicateServersReason, "its agent has registered from server %s, and its recorded server is %.100q: the cloud made more than one server for it. "+
+			"It gets no plan", l.Secret.AgentServer, l.ProviderID)
 	case len(l.InternalIPs) == 0 && len(l.ExternalIPs) == 0:
 		return because(rkev1.WaitingForServerReason, "its infra machine has no address yet")
 	case l.EarlierNode.Name != "":

@@ -133,6 +133,8 @@ type Secret struct {
 	Delivered *Delivered
 	InitNode  bool
 	JoinedTo  string
+	// AgentServer is the server from which the agent has registered, as its cloud names it; empty if the agent does not know.
+	AgentServer string
 	// SilentSince is when an agent was heard last that has lost its access by now; zero for one that has not, or is not known.
 	SilentSince time.Time
 	// Overdue: the plan is applied, and for longer than ProbesPatience the machine is not as it should be.

@@ -81,6 +81,7 @@ type given struct {
 	Joined      bool
 	Kubelet     string
 	NoSecret    bool
+	AgentServer string
 }
 
 // machine makes a machine, or another of it; its plan Secret stays.
@@ -102,6 +103,9 @@ func (w *world) machine(name, text string) {
 	}
 	if m.Secret == nil && !g.NoSecret {
 		m.Secret = &planner.Secret{Data: map[string][]byte{plan.KeyAgentPublicKey: []byte("key of " + name)}}
+	}
+	if m.Secret != nil {
+		m.Secret.AgentServer = g.AgentServer
 	}
 	w.machines[name] = m
 }

@@ -50,7 +50,8 @@ func (a *Access) ask(ctx context.Context) ([]byte, int, error) {
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
 	body, err := json.Marshal(connect.Request{PublicKey: a.key.Public().(ed25519.PublicKey), Time: a.o.Clock.Now().Add(a.offset).UTC(), Nonce: nonce,
-		Namespace: a.saved.Namespace, SecretName: a.saved.SecretName, Hostname: a.o.Hostname, Platform: a.o.Platform, Version: a.o.Version})
+		Namespace: a.saved.Namespace, SecretName: a.saved.SecretName, Hostname: a.o.Hostname, Platform: a.o.Platform, Version: a.o.Version,
+		CloudServer: a.o.CloudServer})
 	if err != nil {
 		return nil, 0, err
 	}

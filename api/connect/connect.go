@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -43,7 +44,15 @@ type Request struct {
 	Hostname string `json:"hostname,omitempty"`
 	Platform string `json:"platform,omitempty"`
 	Version  string `json:"version,omitempty"`
+	// CloudServer is the server as its cloud names it: cloud-init's name of the cloud and the server's ID there, such as
+	// vultr/cb676a46-66fd-4dfb-b839-443f2e6c0b60. It is empty where cloud-init does not know.
+	CloudServer string `json:"cloudServer,omitempty"`
 }
+
+var cloudServer = regexp.MustCompile(`^[a-z0-9-]{1,32}/[A-Za-z0-9_.-]{1,64}$`)
+
+// IsCloudServer reports whether a text can be a Request's CloudServer.
+func IsCloudServer(text string) bool { return cloudServer.MatchString(text) }
 
 // Answer is the access an agent gets.
 type Answer struct {

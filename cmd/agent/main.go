@@ -101,7 +101,7 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 		return err
 	}
 	door, err := access.Open(ctx, access.Options{ConnectionFile: c.ConnectionInfoFile, KeyFile: c.KeyFile, Server: c.Server, CA: ca, TokenFile: c.TokenFile,
-		Hostname: hostname, Platform: platform, Version: version, Proxy: http.ProxyFromEnvironment, Log: log})
+		Hostname: hostname, Platform: platform, Version: version, CloudServer: access.CloudServer(access.InstanceData), Proxy: http.ProxyFromEnvironment, Log: log})
 	if err != nil {
 		return err
 	}

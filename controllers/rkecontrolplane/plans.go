@@ -29,7 +29,7 @@ import (
 var (
 	planned = []string{plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum, plan.KeyFailureCount,
 		plan.KeyProbeStatuses, plan.KeyAgentStatus, plan.KeyAgentPublicKey}
-	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation, rkev1.AgentSeenAnnotation, rkev1.CleansAnnotation}
+	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation, rkev1.AgentSeenAnnotation, rkev1.AgentServerAnnotation, rkev1.CleansAnnotation}
 )
 
 // deliveredKey, in memory only, has what the planner has to know of the plan.

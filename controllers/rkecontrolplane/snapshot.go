@@ -174,6 +174,7 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 		if m.plan != nil {
 			seen.Secret = &planner.Secret{Data: m.plan.Data, Delivered: deliveredTo(m.plan),
 				InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation],
+				AgentServer: m.plan.Annotations[rkev1.AgentServerAnnotation],
 				SilentSince: r.silentSince(s, m.plan), Overdue: r.overdue(s, machine)}
 		}
 		s.members, s.snapshot.Machines = append(s.members, m), append(s.snapshot.Machines, seen)

@@ -142,6 +142,8 @@ type agent struct {
 	time  time.Time
 	// ticket is what a known one shows.
 	ticket string
+	// server is what the agent says of its server.
+	server string
 }
 
 func newAgent(seed byte, token string) agent {
@@ -154,7 +156,7 @@ func (m *manager) register(a agent) (int, string) {
 		a.time = time.Now().Add(m.skew)
 	}
 	body, err := json.Marshal(connect.Request{PublicKey: a.key.Public().(ed25519.PublicKey), Time: a.time, Nonce: []byte("n"),
-		Namespace: a.at.Namespace, SecretName: a.at.Name})
+		Namespace: a.at.Namespace, SecretName: a.at.Name, CloudServer: a.server})
 	require.NoError(m, err)
 	header := http.Header{connect.SignatureHeader: {connect.Sign(a.key, body)}}
 	if a.token != "" {
@@ -221,6 +223,26 @@ func TestRegister_seen(t *testing.T) {
 	code, text = m.register(one)
 	require.Equal(t, http.StatusOK, code, text)
 	require.WithinDuration(t, first.Add(3*time.Hour), seen(), time.Minute)
+}
+
+// TestRegister_server: the plan Secret names the server of the agent that is bound, as the cloud names it.
+func TestRegister_server(t *testing.T) {
+	for told, want := range map[string]string{"vultr/cb676a46": "vultr/cb676a46", "": "", "vultr/a b": "", "x": ""} {
+		m := newManager(t)
+		one := newAgent(1, m.token.String())
+		one.server = told
+		m.access(one)
+		second := newAgent(2, m.token.String())
+		second.server = "vultr/another"
+		m.refuses(second, "this token was used by another agent", "a second server")
+		annotations := testkit.ExpectExists(t, m.Client, m.secret.DeepCopy()).Annotations
+		require.Equal(t, want, annotations[rkev1.AgentServerAnnotation])
+
+		next := connect.NewToken(m.secret.Namespace, m.secret.Name)
+		m.change(func(data map[string][]byte) { data[plan.KeyTokenHash] = []byte(next.Hash()) })
+		m.access(newAgent(3, next.String()))
+		require.NotContains(t, testkit.ExpectExists(t, m.Client, m.secret.DeepCopy()).Annotations, rkev1.AgentServerAnnotation, "the next agent does not know")
+	}
 }
 
 // A token that was made for another create attempt registers the agent of that attempt's server, whoever was there before; it is good for one as well.

@@ -154,6 +154,9 @@ func (r *registrar) register(ctx context.Context, v *visitor, request connect.Re
 		return nil, errClock
 	}
 	who := claimant{publicKey: request.PublicKey, key: base64.StdEncoding.EncodeToString(request.PublicKey)}
+	if connect.IsCloudServer(request.CloudServer) {
+		who.server = request.CloudServer
+	}
 	at := client.ObjectKey{Namespace: request.Namespace, Name: request.SecretName}
 	credential := ""
 	if sent, ok := strings.CutPrefix(header.Get("Authorization"), bearer); ok {
@@ -192,6 +195,8 @@ type claimant struct {
 	// key is the public key as it is stored.
 	key   string
 	token *connect.Token
+	// server is where the agent says that it runs; empty if it does not know.
+	server string
 }
 
 // judge decides from a plan Secret's data: bind says that the token is good and the key is to be its own from now on.
@@ -239,6 +244,10 @@ func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant
 			return err
 		}
 		who.bind(secret.Data)
+		delete(secret.Annotations, rkev1.AgentServerAnnotation)
+		if who.server != "" {
+			metav1.SetMetaDataAnnotation(&secret.ObjectMeta, rkev1.AgentServerAnnotation, who.server)
+		}
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, rkev1.AgentSeenAnnotation, r.Now().UTC().Format(time.RFC3339))
 		return r.Client.Update(ctx, secret)
 	})

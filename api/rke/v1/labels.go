@@ -127,6 +127,9 @@ const (
 	JoinedToAnnotation = "rke.cattle.io/joined-to"
 	// AgentSeenAnnotation on a plan Secret is when its agent was given access last, in RFC 3339: an agent that runs renews it.
 	AgentSeenAnnotation = "drover.cattle.io/agent-seen"
+	// AgentServerAnnotation on a plan Secret is the server from which its agent has registered, as the server's cloud names it: cloud-init's
+	// name of the cloud and the server's ID there. Absent if the agent does not know.
+	AgentServerAnnotation = "drover.cattle.io/agent-server"
 	// CleansAnnotation on a plan Secret says that its plan cleans the host; the value is that of CleanByPlanAnnotation.
 	CleansAnnotation = "drover.cattle.io/cleans"
 	// NodeLabelsAnnotation and NodeTaintsAnnotation on a CAPI Machine are JSON: what its Node gets beside what its infra machine says.
