@@ -110,6 +110,7 @@ var controlPlane = map[string][]string{
 	rkev1.OperatingSystemUnsupportedReason: {nextSeeMachines},
 	rkev1.TierUnsupportedReason:            {"Scale down its MachineDeployment: kubectl get machinedeployments.cluster.x-k8s.io -n {ns}"},
 	rkev1.WaitingForServerReason:           {"See the state of its server: drover why {machine} -n {ns}"},
+	rkev1.DuplicateServersReason:           {"Delete the Machine, which removes all its servers; its MachineSet makes another: kubectl delete machines.cluster.x-k8s.io {lone} -n {ns}"},
 	rkev1.NodeOfEarlierServerReason: {
 		"If the earlier server still runs, remove it in the cloud. The Node is then removed automatically",
 		"If the machine's server now uses the Node's name, delete the Node: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {object}",

@@ -346,6 +346,9 @@ var results = map[string]failure{
 	rkev1.ServerGoneReason:           {"The server disappeared while the Job waited for it", []string{"Check in the cloud's audit log who removed it", nextRetry}},
 	rkev1.ServerNotRunningReason:     {"The server did not start in time", []string{"Look at the server {instance} in the cloud; its console may show the cause", nextRetry}},
 	rkev1.ServerIncompleteReason:     {"An earlier attempt left an unfinished server, which was removed", nil},
+	rkev1.DuplicateServersReason: {"The cloud has more than one server for this machine, and each has its bootstrap data", []string{
+		"If you know which server has joined the cluster, remove the others at the cloud, then: drover retry {name} -n {ns}",
+		"Or delete the machine, which removes all its servers: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"}},
 	rkev1.UserDataInvalidReason: {"The bootstrap data and the machine's own user data cannot be merged", []string{
 		"The message above names the part and the line. Correct the user data in {where}, or the Secret {bootstrap}", "Drover reads it again when it changes"}},
 	rkev1.BootstrapFormatUnsupportedReason: {"This driver takes no user data, so the bootstrap data must be a shell script", []string{

@@ -71,6 +71,9 @@ type Request struct {
 	// Looked is the last attempt that told its doubt (reason ServerMayExist) before the user asked for another one: he has looked
 	// at the cloud, and for what was asked of it up to then there is no server.
 	Looked int32 `json:"looked,omitempty"`
+	// Registered says from which server the machine's agent had registered when the manager asked for this attempt. It is empty
+	// where the manager cannot know: the bootstrap data is another provider's.
+	Registered string `json:"registered,omitempty"`
 	// Abandon tells Remove that the user gives up what cannot be removed.
 	Abandon bool `json:"abandon,omitempty"`
 	// Scan tells Scan which servers to remove; without it they are only listed.
@@ -79,10 +82,21 @@ type Request struct {
 	ScanNotAfter time.Time `json:"scanNotAfter,omitzero"`
 }
 
+// Values of Request.Registered; any other one is the server's ID, as the agent has it from its cloud.
+const (
+	// RegisteredNone: no agent has registered with the machine's bootstrap token.
+	RegisteredNone = "none"
+	// RegisteredUnknown: an agent has registered, and its server is not known.
+	RegisteredUnknown = "unknown"
+)
+
 // ScanTarget is a server to remove: only if it still has the tag of that machine.
 type ScanTarget struct {
 	ID         string `json:"id"`
 	MachineUID string `json:"machineUID"`
+	// Beside is the machine's recorded server, which has the same tag: the one to remove was made beside it. Empty for a server whose
+	// machine does not exist.
+	Beside string `json:"beside,omitempty"`
 }
 
 // MachineRef says which machine a server belongs to; it becomes tags of the server.

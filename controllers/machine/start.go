@@ -46,8 +46,11 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	if err := r.dropJob(ctx, s, claim); err != nil {
 		return err
 	}
-	plan := attempt.Plan{Task: task, New: s.state.secret == nil, Taken: r.takeName, Check: func(ctx context.Context) error { return r.checkThere(ctx, s) }}
 	var err error
+	if task.Request.Registered, err = r.registered(ctx, s, claim); err != nil {
+		return err
+	}
+	plan := attempt.Plan{Task: task, New: s.state.secret == nil, Taken: r.takeName, Check: func(ctx context.Context) error { return r.checkThere(ctx, s) }}
 	if plan.Record, err = jobrunner.StateSecret(task); err != nil {
 		return refused(err)
 	}

@@ -205,7 +205,7 @@ func addFault(command commandFor) *cobra.Command {
 	rule := fault.Rule{Match: fault.CreateDroplet}
 	var delay time.Duration
 	var message string
-	const names = "answer-lost, quota, refused, slow-boot"
+	const names = "answer-lost, quota, refused, repeated, slow-boot"
 	add := command("add EFFECT", "Make creations of droplets go wrong: "+names, 1, func(q query) error {
 		switch q.args[0] {
 		case "answer-lost":
@@ -214,6 +214,8 @@ func addFault(command commandFor) *cobra.Command {
 			rule.Effect = fault.Quota
 		case "refused":
 			rule.Effect = fault.Refused(message)
+		case "repeated":
+			rule.Effect = fault.Repeated
 		case "slow-boot":
 			if delay <= 0 {
 				return errors.New("slow-boot needs a --delay of more than 0")

@@ -27,7 +27,7 @@ func (s *session) create(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.ensureServer, s.awaitRunning, s.describe, s.bootstrapServer, s.planContact,
+		s.ensureServer, s.awaitRunning, s.describe, s.settleDuplicates, s.bootstrapServer, s.planContact,
 	} {
 		if err := step(ctx); err != nil {
 			return err

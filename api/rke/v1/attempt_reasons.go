@@ -19,6 +19,7 @@ const (
 	LookupFailedReason               = "LookupFailed"
 	ServerNotRunningReason           = "ServerNotRunning"
 	ServerIncompleteReason           = "ServerIncomplete"
+	DuplicateServersReason           = "DuplicateServers"
 	UserDataInvalidReason            = "UserDataInvalid"
 	BootstrapFormatUnsupportedReason = "BootstrapFormatUnsupported"
 	BootstrapFailedReason            = "BootstrapFailed"

@@ -80,6 +80,8 @@ type Effect struct {
 	Drop bool `json:"drop,omitempty"`
 	// After lets the request act before Status or Drop is applied.
 	After bool `json:"after,omitempty"`
+	// Repeat lets the request act one more time first, as an SDK does that repeats a request whose answer was lost.
+	Repeat bool `json:"repeat,omitempty"`
 	// Boot makes the boot of the droplets created by the request go wrong.
 	Boot *Boot `json:"boot,omitempty"`
 }
@@ -114,6 +116,8 @@ var (
 	// AnswerLost does what was asked and closes the connection without an answer; ConnectionLost closes it before anything was done.
 	AnswerLost     = Effect{Drop: true, After: true}
 	ConnectionLost = Effect{Drop: true}
+	// Repeated does twice what was asked, and answers the second time.
+	Repeated = Effect{Repeat: true}
 	// NeverBoots lets a droplet stay new for ever; Offline lets one become active that cannot be reached.
 	NeverBoots = Effect{Boot: &Boot{Never: true}}
 	Offline    = Effect{Boot: &Boot{Offline: true}}

@@ -45,13 +45,28 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	if effect.Boot != nil {
 		c.caller.boot = *effect.Boot
 	}
-	a.finish(c, effect, func(w http.ResponseWriter) {
+	act := func(w http.ResponseWriter, r *http.Request) {
 		if !authorized {
 			a.fail(&call{w: w, r: r, caller: c.caller}, defaultError(http.StatusUnauthorized))
 			return
 		}
 		a.routes.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c.caller)))
-	})
+	}
+	if effect.Repeat {
+		actFirst(r, act)
+	}
+	a.finish(c, effect, func(w http.ResponseWriter) { act(w, r) })
+}
+
+// actFirst lets a request act while it keeps its body for the next time. The answer is lost.
+func actFirst(r *http.Request, act func(http.ResponseWriter, *http.Request)) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return
+	}
+	first := r.Clone(r.Context())
+	first.Body, r.Body = io.NopCloser(bytes.NewReader(body)), io.NopCloser(bytes.NewReader(body))
+	act(httptest.NewRecorder(), first)
 }
 
 // finish runs the handler and answers, in the order the effect asks for.

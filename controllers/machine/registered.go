@@ -1,0 +1,40 @@
+package machine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/state"
+)
+
+// registered says for a create attempt whether an agent has registered as the machine's, and from which server. The Job needs it
+// where the cloud made two servers for the machine: only a server without the agent may go. It is empty where the bootstrap data is
+// another provider's, whose registrations Drover does not see.
+func (r *Reconciler) registered(ctx context.Context, s *scope, claim state.Claim) (string, error) {
+	if claim.Operation != state.Create || s.bootstrap == nil || s.machine == nil {
+		return "", nil
+	}
+	ref := s.machine.Spec.Bootstrap.ConfigRef
+	if ref.GroupKind() != ourBootstrap {
+		return "", nil
+	}
+	secret := &corev1.Secret{}
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: plan.SecretName(ref.Name)}
+	if err := r.Live.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading the plan Secret %s: %w", key.Name, err)
+	} else if err != nil || secret.Type != plan.SecretType {
+		return jobrunner.RegisteredUnknown, nil
+	}
+	if len(secret.Data[plan.KeyAgentPublicKey]) == 0 {
+		return jobrunner.RegisteredNone, nil
+	}
+	return cmp.Or(s.cloud().AgentServer(secret.Annotations[rkev1.AgentServerAnnotation]), jobrunner.RegisteredUnknown), nil
+}
