@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,8 @@ type knowledge struct {
 	deleted, elsewhere map[string]bool
 	// clusters are the UIDs of the CAPI Clusters of the ServerScan's namespace; the value tells that one is being deleted.
 	clusters map[string]bool
+	// agentServers are the IDs of the servers from which an agent of the namespace has registered.
+	agentServers map[string]bool
 	// here are the machines with a server that this scan should have listed: name → providerID.
 	here map[string]string
 	// conditions are what these say of whether their server exists.
@@ -50,7 +53,12 @@ type knowledge struct {
 
 // verdict judges one server of a report; it is empty for one that has a machine.
 func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace time.Duration) (verdict, message string) {
+	recorded := k.besides(s, in)
 	switch doubt := k.doubt(s, in); {
+	case recorded != "" && now.Sub(s.Created) < grace:
+		return rkev1.VerdictYoung, fmt.Sprintf("the cloud made it beside its machine's server %s, but it is younger than %s", recorded, grace)
+	case recorded != "":
+		return rkev1.VerdictOrphan, fmt.Sprintf("the cloud made it beside its machine's server %s, from which the machine's agent has registered", recorded)
 	case doubt != "":
 		return rkev1.VerdictUncertain, doubt
 	case k.has(s):
@@ -59,6 +67,22 @@ func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace
 		return rkev1.VerdictYoung, fmt.Sprintf("no machine knows it, but it is younger than %s", grace)
 	}
 	return rkev1.VerdictOrphan, "no machine knows it"
+}
+
+// besides is the ID of the recorded server of a machine, if a server was certainly made beside it: the same report has both, and the
+// machine's agent has registered from the recorded one. It is empty otherwise.
+func (k knowledge) besides(s state.ScannedServer, in crowd) string {
+	recorded := in.at[k.uids[s.MachineUID]]
+	deleting, isOurs := k.clusters[s.ClusterUID]
+	switch {
+	case !k.isAnother(s, in.within), in.ids[s.ID] > 1, in.ids[recorded.ID] > 1, recorded.MachineUID != s.MachineUID:
+		return ""
+	case !k.agentServers[recorded.ID], k.agentServers[s.ID]:
+		return ""
+	case !isOurs, deleting, s.Management != "" && s.Management != k.management, s.Created.IsZero(), clouds.Of(k.driver).TagsCopied:
+		return ""
+	}
+	return recorded.ID
 }
 
 // has reports whether a machine knows a server.
@@ -74,7 +98,7 @@ func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 		return "another server has the same ID"
 	case k.has(s):
 		if k.isAnother(s, in.within) {
-			return "its machine has another server"
+			return "its machine has another server, and it is not known from which of the two the machine's agent has registered"
 		}
 	case s.ClusterUID == "":
 		return "it has no tag that names its Cluster"
@@ -134,15 +158,20 @@ func isNamedByMachine(s state.ScannedServer, namespace string) bool {
 type crowd struct {
 	// ids and uids count the servers of an ID and of a machine's UID.
 	ids, uids map[string]int
+	// at are the servers by providerID.
+	at map[string]state.ScannedServer
 	// within as in the report.
 	within string
 }
 
 func crowdOf(report state.ScanReport) crowd {
-	in := crowd{ids: map[string]int{}, uids: map[string]int{}, within: report.Within}
+	in := crowd{ids: map[string]int{}, uids: map[string]int{}, at: map[string]state.ScannedServer{}, within: report.Within}
 	for _, s := range report.Servers {
 		in.ids[s.ID]++
 		in.uids[s.MachineUID]++
+		if s.ProviderID != "" {
+			in.at[s.ProviderID] = s
+		}
 	}
 	return in
 }
@@ -161,7 +190,7 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 			verdict, message = rkev1.VerdictRemoved, "no machine knew it; it was removed"
 		case verdict == rkev1.VerdictOrphan:
 			out.Orphans++
-			targets = append(targets, jobrunner.ScanTarget{ID: s.ID, MachineUID: s.MachineUID})
+			targets = append(targets, jobrunner.ScanTarget{ID: s.ID, MachineUID: s.MachineUID, Beside: k.besides(s, in)})
 		}
 		told := rkev1.ScannedServerStatus{ID: s.ID, Name: s.Name, MachineUID: s.MachineUID, Machine: s.Machine, Cluster: s.Cluster, Verdict: verdict, Message: message}
 		if !s.Created.IsZero() {
@@ -197,7 +226,7 @@ const pageSize = 500
 // know reads live what the API has; whatever cannot be read makes every verdict impossible, and is an error.
 func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledge, error) {
 	k := knowledge{namespace: scan.Namespace, driver: scan.Spec.Driver, management: r.Management, deleted: map[string]bool{}, elsewhere: map[string]bool{}, uids: map[string]string{},
-		providerIDs: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}, conditions: map[string]metav1.Condition{}}
+		providerIDs: map[string]bool{}, agentServers: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}, conditions: map[string]metav1.Condition{}}
 	for _, uid := range scan.Spec.DeletedClusters {
 		k.deleted[uid] = true
 	}
@@ -211,6 +240,16 @@ func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledg
 			k.clusters[string(cluster.UID)] = !cluster.DeletionTimestamp.IsZero()
 		} else {
 			k.elsewhere[string(cluster.UID)] = true
+		}
+	}
+	plans := &metav1.PartialObjectMetadataList{}
+	plans.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := r.Reader.List(ctx, plans, client.InNamespace(scan.Namespace), client.HasLabels{rkev1.MachineIDLabel}); err != nil {
+		return k, fmt.Errorf("listing plan Secrets: %w", err)
+	}
+	for i := range plans.Items {
+		if id := clouds.Of(scan.Spec.Driver).AgentServer(plans.Items[i].Annotations[rkev1.AgentServerAnnotation]); id != "" {
+			k.agentServers[id] = true
 		}
 	}
 	// Kinds that the API has, served or not: of one whose machines cannot be listed nothing is known.

@@ -2,6 +2,7 @@ package serverscan
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,6 +85,46 @@ func TestVerdict(t *testing.T) {
 			require.Equal(t, c.known, verdict == "")
 			require.Equal(t, c.verdict, verdict, message)
 			require.Contains(t, message, c.message)
+		})
+	}
+}
+
+// TestJudge_besides: the cloud made two servers for one create. The one without the agent may go.
+func TestJudge_besides(t *testing.T) {
+	type server = state.ScannedServer
+	for name, c := range map[string]struct {
+		change  func(k *knowledge, recorded, further *server)
+		verdict string
+	}{
+		"the agent runs on the recorded server": {func(*knowledge, *server, *server) {}, rkev1.VerdictOrphan},
+		"young":                                 {func(_ *knowledge, _, f *server) { f.Created = noon }, rkev1.VerdictYoung},
+		"the agent is not known":                {func(k *knowledge, _, _ *server) { clear(k.agentServers) }, rkev1.VerdictUncertain},
+		"an agent runs on the further server":   {func(k *knowledge, _, _ *server) { k.agentServers["1"] = true }, rkev1.VerdictUncertain},
+		"the recorded server is not listed":     {func(_ *knowledge, r, _ *server) { r.ProviderID = "digitalocean://8" }, rkev1.VerdictUncertain},
+		"the recorded server is another's":      {func(_ *knowledge, r, _ *server) { r.MachineUID = "new" }, rkev1.VerdictUncertain},
+		"its age is not known":                  {func(_ *knowledge, _, f *server) { f.Created = time.Time{} }, rkev1.VerdictUncertain},
+		"its Cluster is being deleted":          {func(_ *knowledge, _, f *server) { f.ClusterUID = "going" }, rkev1.VerdictUncertain},
+		"its Cluster is not here":               {func(_ *knowledge, _, f *server) { f.ClusterUID = "theirs" }, rkev1.VerdictUncertain},
+		"another management cluster's":          {func(_ *knowledge, _, f *server) { f.Management = "there" }, rkev1.VerdictUncertain},
+		"copies have the tags":                  {func(k *knowledge, _, _ *server) { k.driver = "vmwarevsphere" }, rkev1.VerdictUncertain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := team()
+			k.driver, k.agentServers = "digitalocean", map[string]bool{"7": true}
+			recorded := orphan(func(s *server) {
+				s.ID, s.ProviderID, s.MachineUID, s.Machine = "7", "digitalocean://7", "m-uid", "team-web"
+			})
+			further := orphan(func(s *server) { s.MachineUID, s.Machine = "m-uid", "team-web" })
+			c.change(&k, &recorded, &further)
+			got, targets := k.judge(state.ScanReport{Servers: []server{recorded, further}}, noon, time.Hour)
+			at := slices.IndexFunc(got.Servers, func(s rkev1.ScannedServerStatus) bool { return s.ID == "1" })
+			require.NotEqual(t, -1, at)
+			require.Equal(t, c.verdict, got.Servers[at].Verdict, got.Servers[at].Message)
+			var want []jobrunner.ScanTarget
+			if c.verdict == rkev1.VerdictOrphan {
+				want = []jobrunner.ScanTarget{{ID: "1", MachineUID: "m-uid", Beside: "7"}}
+			}
+			require.Equal(t, want, targets)
 		})
 	}
 }

@@ -95,8 +95,14 @@ func (s *session) serverOf(server finder.Server) state.Server {
 // removeScanned removes a server that was just listed with the tag that it is to have. One that was not is gone, or another's;
 // of several nobody knows which was meant.
 func (s *session) removeScanned(ctx context.Context, lister *finder.ByTag, found []finder.Server, target jobrunner.ScanTarget) error {
+	if target.Beside != "" && !slices.ContainsFunc(found, func(server finder.Server) bool {
+		return server.ID == target.Beside && server.Tags[jobrunner.TagMachineUID] == target.MachineUID
+	}) {
+		s.note("server %s stays: its machine's recorded server %s is not listed any more", target.ID, target.Beside)
+		return nil
+	}
 	meant := slices.DeleteFunc(slices.Clone(found), func(server finder.Server) bool {
-		return server.ID != target.ID && server.Tags[jobrunner.TagMachineUID] != target.MachineUID
+		return server.ID != target.ID && (target.Beside != "" || server.Tags[jobrunner.TagMachineUID] != target.MachineUID)
 	})
 	switch {
 	case len(meant) > 1:
@@ -106,7 +112,7 @@ func (s *session) removeScanned(ctx context.Context, lister *finder.ByTag, found
 		s.note("server %s with the tag of machine %s is not there any more", target.ID, target.MachineUID)
 		return nil
 	}
-	s.log.printf("removing server %s (%s), whose machine %s does not exist", target.ID, meant[0].Name, target.MachineUID)
+	s.log.printf("removing server %s (%s), which machine %s does not have", target.ID, meant[0].Name, target.MachineUID)
 	bounded, cancel := context.WithTimeoutCause(ctx, oneTimeout, fmt.Errorf("the cloud did not remove it within %s", oneTimeout))
 	defer cancel()
 	if err := lister.Remove(bounded, meant[0]); err != nil {
