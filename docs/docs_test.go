@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,16 +17,72 @@ import (
 // named finds `folder TestName` in a text.
 var named = regexp.MustCompile("`([a-z0-9/]+) ((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 
-// TestSecurity: what the threat model promises is tried by tests that exist.
-func TestSecurity(t *testing.T) {
-	content, err := os.ReadFile("security.md")
+// tests finds the name of a Go test in any text.
+var tests = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+
+// comment finds a comment of a page, which readers do not see.
+var comment = regexp.MustCompile(`(?s)<!--.*?-->`)
+
+// TestUserPages: only pages for developers name Go tests.
+func TestUserPages(t *testing.T) {
+	pages := 0
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path == "development", path == "decisions":
+			return fs.SkipDir
+		case filepath.Ext(path) != ".md", path == "fuzzing.md":
+			return nil
+		}
+		pages++
+		require.Empty(t, tests.FindAllString(comment.ReplaceAllString(read(t, path), ""), -1), "%s names a Go test: move it to docs/development", path)
+		return nil
+	}))
+	require.Greater(t, pages, 30)
+}
+
+// TestDevelopment: each test and story that a page for developers names exists.
+func TestDevelopment(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("development", "*.md"))
 	require.NoError(t, err)
-	for _, found := range named.FindAllStringSubmatch(string(content), -1) {
-		require.True(t, declared(t, found[1], found[2]), "there is no test %s in %s", found[2], found[1])
+	require.Greater(t, len(pages), 5)
+	for _, page := range pages {
+		content := read(t, page)
+		for _, found := range named.FindAllStringSubmatch(content, -1) {
+			require.True(t, declared(t, found[1], found[2]), "%s: there is no test %s in %s", page, found[2], found[1])
+		}
+		for _, found := range story.FindAllStringSubmatch(content, -1) {
+			require.FileExists(t, filepath.Join("..", "e2e", "testdata", found[1]+".txtar"), page)
+		}
 	}
-	for _, row := range cases(string(content)) {
+}
+
+// TestSecurity: each abuse case of the threat model has a row with the tests of its defence, and no other row exists.
+func TestSecurity(t *testing.T) {
+	shown := cases(read(t, filepath.Join("development", "security.md")))
+	for _, row := range shown {
 		require.Regexp(t, named, row, "an abuse case without a test")
 	}
+	require.Equal(t, firsts(cases(read(t, "security.md"))), firsts(shown))
+}
+
+// read returns the content of a page.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(content)
+}
+
+// firsts returns the first cell of each row.
+func firsts(rows []string) []string {
+	var out []string
+	for _, row := range rows {
+		cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		out = append(out, cell)
+	}
+	return out
 }
 
 // cases are the rows of the tables of abuse cases.
@@ -52,60 +109,41 @@ func rows(text string) []string {
 // story finds a story in a text.
 var story = regexp.MustCompile("story `([a-z-]+)`")
 
-// TestScenarios: what users suffered from is shown not to happen, by stories and tests that exist; and no story is without one.
+// TestScenarios: each problem is shown not to happen by a story or a test.
 func TestScenarios(t *testing.T) {
-	content, err := os.ReadFile("scenarios.md")
-	require.NoError(t, err)
-	all := rows(string(content))
+	all := rows(read(t, filepath.Join("development", "scenarios.md")))
 	require.Greater(t, len(all), 30, "the tables are found")
 	for _, row := range all {
-		stories, tests := story.FindAllStringSubmatch(row, -1), named.FindAllStringSubmatch(row, -1)
-		require.NotEmpty(t, append(stories, tests...), "shown by nothing: %s", row)
-		for _, found := range stories {
-			require.FileExists(t, filepath.Join("..", "e2e", "testdata", found[1]+".txtar"))
-		}
-		for _, found := range tests {
-			require.True(t, declared(t, found[1], found[2]), "there is no test %s in %s", found[2], found[1])
-		}
+		require.True(t, story.MatchString(row) || named.MatchString(row), "shown by nothing: %s", row)
 	}
 }
 
 // reason finds a reason's value in the source.
 var reason = regexp.MustCompile(`(?m)Reason\s+= "([A-Za-z]+)"$`)
 
-// TestReasons: each mistake of a cluster is shown by tests that exist, and each reason of a control plane has a row.
+// TestReasons: each mistake of a cluster is shown by a test, and each reason of a control plane is on the page.
 func TestReasons(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join("development", "reasons.md"))
-	require.NoError(t, err)
-	table := string(content)
-	require.Greater(t, len(rows(table)), 30, "the table is found")
-	for _, row := range rows(table) {
-		shown := named.FindAllStringSubmatch(row, -1)
-		require.NotEmpty(t, shown, "shown by nothing: %s", row)
-		for _, found := range shown {
-			require.True(t, declared(t, found[1], found[2]), "there is no test %s in %s", found[2], found[1])
-		}
+	page := read(t, filepath.Join("development", "reasons.md"))
+	require.Greater(t, len(rows(page)), 30, "the table is found")
+	for _, row := range rows(page) {
+		require.Regexp(t, named, row, "shown by nothing")
 	}
-	source, err := os.ReadFile(filepath.Join("..", "api", "rke", "v1", "controlplane_reasons.go"))
-	require.NoError(t, err)
-	reasons := reason.FindAllStringSubmatch(string(source), -1)
+	reasons := reason.FindAllStringSubmatch(read(t, filepath.Join("..", "api", "rke", "v1", "controlplane_reasons.go")), -1)
 	require.Greater(t, len(reasons), 40, "the reasons are found")
 	for _, found := range reasons {
-		require.Contains(t, table, "`"+found[1]+"`", "a reason without a row")
+		require.Contains(t, page, "`"+found[1]+"`", "a reason without a row")
 	}
 }
 
 // TestClusters_hosts: what is shown of hosts is what the example has, which an API server takes.
 func TestClusters_hosts(t *testing.T) {
-	content, err := os.ReadFile("clusters.md")
-	require.NoError(t, err)
-	example, err := os.ReadFile(filepath.Join("..", "examples", "hosts.yaml"))
-	require.NoError(t, err)
-	_, shown, _ := strings.Cut(string(content), "\n## Hosts that you have already\n")
+	content := read(t, "clusters.md")
+	example := read(t, filepath.Join("..", "examples", "hosts.yaml"))
+	_, shown, _ := strings.Cut(content, "\n## Hosts that you have already\n")
 	_, shown, _ = strings.Cut(shown, "\n```yaml\n")
 	shown, _, _ = strings.Cut(shown, "```")
 	require.Contains(t, shown, "kind: GenericMachineTemplate\n")
-	require.Contains(t, string(example), shown)
+	require.Contains(t, example, shown)
 }
 
 // declared tells whether a folder's tests have a function of that name.
@@ -129,8 +167,6 @@ func TestSecurity_itself(t *testing.T) {
 	require.True(t, declared(t, "docs", "TestSecurity"))
 	require.False(t, declared(t, "docs", "TestSecurit"))
 	require.False(t, declared(t, "nowhere", "TestSecurity"))
-	content, err := os.ReadFile("security.md")
-	require.NoError(t, err)
-	require.Greater(t, len(cases(string(content))), 20, "the tables are found")
+	require.Greater(t, len(cases(read(t, "security.md"))), 20, "the tables are found")
 	require.NotRegexp(t, named, "| a case | what stops it | – |")
 }

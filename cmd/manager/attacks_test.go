@@ -52,7 +52,7 @@ type abuse struct {
 	holds func(t *testing.T, w *tenants) error
 }
 
-// TestAttacks: the admin of a namespace, with the rights that Kubernetes' role and ours give him there, tries what docs/security.md lists. After
+// TestAttacks: the admin of a namespace, with the rights that Kubernetes' role and ours give him there, tries what docs/development/security.md lists. After
 // each attack the other tenant's objects, the manager's and those that all share are what they were.
 func TestAttacks(t *testing.T) {
 	w := newTenants(t)
@@ -60,12 +60,12 @@ func TestAttacks(t *testing.T) {
 	for _, some := range [][]abuse{attacksOnTheAPI(), attacksByDocuments(), attacksOnMachines()} {
 		all = append(all, some...)
 	}
-	told, err := os.ReadFile("../../docs/security.md")
+	told, err := os.ReadFile("../../docs/development/security.md")
 	require.NoError(t, err)
 	memory := w.memory(t)
 	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
-			require.True(t, strings.Contains(string(told), "- "+tt.name+"\n"), "docs/security.md lists the attack")
+			require.True(t, strings.Contains(string(told), "- "+tt.name+"\n"), "docs/development/security.md lists the attack")
 			before := w.untouched(t)
 			err := tt.act(t, w)
 			if tt.refused != "" {
