@@ -18,12 +18,16 @@ type Input struct {
 	Hostname string
 	// Marker is a word by which one sees on the server whether the bootstrap data arrived: the result makes the file
 	// DeliveredDir/Marker when cloud-init reads it, and Marker.ran when its commands have ended, with the exit code of the last, a
-	// bootstrap script's own. cloud-init has that code too. Without it, or without bootstrap data that can be joined, nothing is added.
+	// bootstrap script's own. cloud-init has that code too. If the user has data of their own, the result also makes Marker.began
+	// after the user's commands: these can end the one shell script that cloud-init makes of all commands. Without it, or without bootstrap data that can be joined, nothing is added.
 	Marker string
 }
 
 // DeliveredDir holds the files of Input.Marker.
 const DeliveredDir = "/var/lib/drover/delivered"
+
+// Begins is a line of the file DeliveredDir/Marker if the data also makes the file Marker.began.
+const Begins = "began"
 
 // source is one of the two inputs, unzipped.
 type source struct {
@@ -55,6 +59,9 @@ func Merge(input Input) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := begin(document, user, boot, input); err != nil {
+		return nil, err
+	}
 	second, err := boot.document(bootScript)
 	if err != nil {
 		return nil, err
@@ -62,7 +69,7 @@ func Merge(input Input) ([]byte, error) {
 	if err := mergeMaps(document, second, ""); err != nil {
 		return nil, fmt.Errorf("merging user data: %w", err)
 	}
-	if err := finish(document, boot, input); err != nil || len(document.Content) == 0 {
+	if err := finish(document, user, boot, input); err != nil || len(document.Content) == 0 {
 		return nil, err
 	}
 	return encodeConfig(document)
@@ -123,8 +130,26 @@ func passOpaque(user, boot source) ([]byte, bool, error) {
 	return nil, false, nil
 }
 
+// begin adds the command that makes Marker.began, between the user's commands and those of the bootstrap data.
+func begin(document *yaml.Node, user, boot source, input Input) error {
+	if !begins(user, boot, input) {
+		return nil
+	}
+	ours := mapping()
+	put(ours, "runcmd", sequence(text(fmt.Sprintf(": > %s/%s.began", DeliveredDir, input.Marker))))
+	if err := mergeMaps(document, ours, ""); err != nil {
+		return fmt.Errorf("merging user data: %w", err)
+	}
+	return nil
+}
+
+// begins reports whether the user's commands can keep those of the bootstrap data from running.
+func begins(user, boot source, input Input) bool {
+	return input.Marker != "" && user.format != Empty && boot.format != Empty
+}
+
 // finish adds what is ours to a document that has the rest already.
-func finish(document *yaml.Node, boot source, input Input) error {
+func finish(document *yaml.Node, user, boot source, input Input) error {
 	if input.Hostname != "" && find(document, "hostname") == nil && find(document, "fqdn") == nil {
 		put(document, "hostname", quoted(input.Hostname))
 	}
@@ -132,10 +157,14 @@ func finish(document *yaml.Node, boot source, input Input) error {
 		return nil
 	}
 	name := DeliveredDir + "/" + input.Marker
+	content := input.Marker
+	if begins(user, boot, input) {
+		content += "\n" + Begins + "\n"
+	}
 	file := mapping()
 	put(file, "path", text(name))
 	put(file, "permissions", quoted("0644"))
-	put(file, "content", quoted(input.Marker))
+	put(file, "content", quoted(content))
 	ours := mapping()
 	put(ours, "write_files", sequence(file))
 	// cloud-init makes one shell script of all commands, and takes its exit code for theirs. The file is never there without the code.

@@ -177,9 +177,9 @@ func TestMerge_marker_exit_code(t *testing.T) {
 		require.NoError(t, err)
 		var config struct{ Runcmd []any }
 		require.NoError(t, yaml.Unmarshal(got, &config))
-		require.Equal(t, []any{"false", []any{"/bin/sh", "/var/lib/drover/bootstrap/bootstrap.sh"}}, config.Runcmd[:2])
+		require.Equal(t, []any{"false", ": > /var/lib/drover/delivered/u-1.began", []any{"/bin/sh", "/var/lib/drover/bootstrap/bootstrap.sh"}}, config.Runcmd[:3])
 		dir := t.TempDir()
-		mark := strings.ReplaceAll(config.Runcmd[2].(string), userdata.DeliveredDir, dir)
+		mark := strings.ReplaceAll(config.Runcmd[3].(string), userdata.DeliveredDir, dir)
 		err = exec.CommandContext(t.Context(), "/bin/sh", "-c", "false\nsh -c 'exit "+code+"'\n"+mark+"\n").Run()
 		if code == "0" {
 			require.NoError(t, err)
@@ -189,6 +189,31 @@ func TestMerge_marker_exit_code(t *testing.T) {
 		told, err := os.ReadFile(filepath.Join(dir, "u-1.ran"))
 		require.NoError(t, err)
 		require.Equal(t, code+"\n", string(told))
+	}
+}
+
+// TestMerge_begins: commands of the user that end the script leave no Marker.began, in one document and in several parts.
+func TestMerge_begins(t *testing.T) {
+	const begins = ": > /var/lib/drover/delivered/u-1.began"
+	boots := map[string]string{"a script": "#!/bin/sh\n", "a template": "## template: jinja\n#cloud-config\nruncmd: ['echo {{ v1.region }}']\n"}
+	for name, boot := range boots {
+		got, err := userdata.Merge(userdata.Input{Bootstrap: []byte(boot), User: []byte("#cloud-config\nruncmd: ['exit 0']\n"), Marker: "u-1"})
+		require.NoError(t, err, name)
+		text := string(got)
+		ours := strings.Index(text, begins)
+		require.Less(t, strings.Index(text, "exit 0"), ours, name)
+		require.Less(t, ours, max(strings.LastIndex(text, "bootstrap.sh"), strings.Index(text, "echo {{")), name)
+		require.Contains(t, text, `content: "u-1\nbegan\n"`, name)
+
+		alone, err := userdata.Merge(userdata.Input{Bootstrap: []byte(boot), Marker: "u-1"})
+		require.NoError(t, err, name)
+		require.NotContains(t, string(alone), "began", "no command is before ours")
+	}
+	for commands, began := range map[string]bool{"exit 0": false, "set -e\nfalse": false, "set -e\ntrue": true, "false": true} {
+		dir := t.TempDir()
+		_ = exec.CommandContext(t.Context(), "/bin/sh", "-c", commands+"\n"+strings.ReplaceAll(begins, userdata.DeliveredDir, dir)).Run() // its code does not count
+		_, err := os.Stat(filepath.Join(dir, "u-1.began"))
+		require.Equal(t, began, err == nil, commands)
 	}
 }
 
@@ -203,7 +228,7 @@ func TestMerge_marker(t *testing.T) {
 		input.Marker = "u-1"
 		got, err := userdata.Merge(input)
 		require.NoError(t, err, name)
-		require.Contains(t, string(got), "- path: /var/lib/drover/delivered/u-1\n    permissions: \"0644\"\n    content: \"u-1\"\n", name)
+		require.Contains(t, string(got), "- path: /var/lib/drover/delivered/u-1\n    permissions: \"0644\"\n    content: \"u-1", name)
 		require.Contains(t, string(got), "  - code=$?; echo $code > /var/lib/drover/delivered/u-1.code && "+
 			"mv /var/lib/drover/delivered/u-1.code /var/lib/drover/delivered/u-1.ran; (exit $code)\n", name)
 	}

@@ -40,9 +40,20 @@ func mergeParts(user, boot source, input Input) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	beginning := mapping()
+	if err := begin(beginning, user, boot, input); err != nil {
+		return nil, err
+	}
+	if len(beginning.Content) > 0 {
+		encoded, err := encodeConfig(beginning)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, newPart("text/cloud-config", encoded))
+	}
 	parts = append(parts, more...)
 	document := mapping()
-	if err := finish(document, boot, input); err != nil {
+	if err := finish(document, user, boot, input); err != nil {
 		return nil, err
 	}
 	if len(document.Content) > 0 {

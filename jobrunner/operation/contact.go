@@ -273,6 +273,7 @@ func (s *session) unproven(why string) {
 // else, tells nobody: cloud-init says done either way.
 //
 //	marker.ran there ──▶ proven, with the exit code in it    marker there ──▶ proven, its commands run still: asked on for commandsTimeout
+//	cloud-init has ended and the user's commands have ended the script ──▶ not delivered
 //	cloud-init has ended without ──▶ not delivered    no cloud-init, or it still runs when the time is over ──▶ not verified
 //
 // cloud-init writes files before it lets sshd start (its units' order), so most are asked once. Without a mark in what this attempt
@@ -296,6 +297,9 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 		case told == "arrived":
 			s.delivered(true, "cloud-init on the server has the bootstrap data, whose commands had not ended when the Job looked")
 			return s.awaitCommands(ctx, client)
+		case told == "unbegun":
+			s.cutShort()
+			return nil
 		case told == "absent":
 			s.unproven("there is no cloud-init on it")
 			return nil
@@ -331,8 +335,19 @@ func (s *session) awaitCommands(ctx context.Context, client *sshkeys.Client) err
 			s.applied(code)
 			return nil
 		}
+		if told == "unbegun" {
+			s.cutShort()
+			return nil
+		}
 	}
 	return nil
+}
+
+// cutShort says that cloud-init never came to the commands of the bootstrap data.
+func (s *session) cutShort() {
+	s.delivered(false, "cloud-init on the server has ended without the commands of the bootstrap data: an earlier command in runcmd of the machine's own user data "+
+		"ended the shell script that cloud-init makes of all commands (exit, exec, or set -e before a command that failed). Run such commands in a shell of their own: "+
+		"sh -c '...'")
 }
 
 // applied tells how the commands of the bootstrap data ended. Only a script is known to have failed by its exit code: that of a
@@ -359,16 +374,19 @@ func (s *session) deliveryMark() string {
 	return s.marker()
 }
 
-// askCloudInit returns ran and with which exit code, arrived, absent, or the status that cloud-init tells. It needs no rights on the
+// askCloudInit returns ran and with which exit code, arrived, unbegun if cloud-init has ended before the commands of the bootstrap data, absent, or the status that cloud-init tells. It needs no rights on the
 // server. The mark of an earlier version has no code: it is taken for a 0.
 func (s *session) askCloudInit(ctx context.Context, client *sshkeys.Client) (string, int, error) {
 	file := sshkeys.Quote(s.options.DeliveredDir + "/" + s.deliveryMark())
 	var out bytes.Buffer
 	_, err := client.Run(ctx, sshkeys.Command{Stdout: &limited{to: &out, left: maxStatus}, Stderr: s.log, Line: fmt.Sprintf(
-		"if test -e %[1]s.ran; then echo ran; cat %[1]s.ran; elif test -e %[1]s; then echo arrived; elif command -v cloud-init >/dev/null 2>&1; then "+
-			"cloud-init status 2>/dev/null | sed -n 's/^status: *//p'; else echo absent; fi", file)})
+		"told() { cloud-init status 2>/dev/null | sed -n 's/^status: *//p'; }; "+
+			"if test -e %[1]s.ran; then echo ran; cat %[1]s.ran; "+
+			"elif test -e %[1]s; then case $(told) in done|error) grep -qsx %[2]s %[1]s && ! test -e %[1]s.began && ! test -e %[1]s.ran && echo unbegun || echo arrived;; "+
+			"*) echo arrived;; esac; "+
+			"elif command -v cloud-init >/dev/null 2>&1; then told; else echo absent; fi", file, userdata.Begins)})
 	word, rest, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
-	if !slices.Contains([]string{"ran", "arrived", "absent", "done", "error", "disabled"}, word) {
+	if !slices.Contains([]string{"ran", "arrived", "unbegun", "absent", "done", "error", "disabled"}, word) {
 		word = "running"
 	}
 	code, parseErr := strconv.ParseUint(rest, 10, 8)
