@@ -63,13 +63,14 @@ func TestExamples_of_third_parties(t *testing.T) {
 	}
 }
 
-// The examples that need no NodeDriver of a user's: servers, their rolling, a cluster of k3s on them, and one on hosts.
+// The examples that need no NodeDriver of a user's: servers, their rolling, a cluster of k3s on them, its health check, and one on hosts.
 func TestExamples_builtin(t *testing.T) {
 	installDrivers(t, "digitalocean", "generic")
 	for file, kinds := range map[string]string{
-		"digitalocean.yaml": "Secret Secret RKECluster Cluster DigitaloceanMachineTemplate MachineDeployment",
-		"rolling.yaml":      "DigitaloceanMachineTemplate MachineDeployment",
-		"k3s.yaml":          "Secret Cluster RKECluster RKEControlPlane RKEBootstrapTemplate DigitaloceanMachineTemplate MachineDeployment MachineDeployment",
+		"digitalocean.yaml":       "Secret Secret RKECluster Cluster DigitaloceanMachineTemplate MachineDeployment",
+		"rolling.yaml":            "DigitaloceanMachineTemplate MachineDeployment",
+		"machinehealthcheck.yaml": "MachineHealthCheck",
+		"k3s.yaml":                "Secret Cluster RKECluster RKEControlPlane RKEBootstrapTemplate DigitaloceanMachineTemplate MachineDeployment MachineDeployment",
 		"hosts.yaml": "Secret Cluster RKECluster RKEControlPlane RKEBootstrapTemplate GenericMachineTemplate MachineDeployment " +
 			"GenericMachine RKEBootstrap Machine",
 	} {
