@@ -1,8 +1,10 @@
 // Package limit has the limiters that workers and requests share:
 //
-//   - Preemptive: a semaphore per key, for callers that cannot wait. The heaviest key loses its oldest permit.
+//   - Semaphore: a semaphore per key with a cap for all. Callers wait.
+//   - Preemptive: the same for callers that cannot wait. The heaviest key loses its oldest permit.
 //   - Buckets: a token bucket per key.
 //   - Bytes: a memory budget that workers share. Callers wait.
+//   - Quota: the sizes of things that stay in memory, by key. Callers do not wait.
 //
 // A caller takes a limiter as an option, so that a test can make a small one; there is no package state.
 //

@@ -40,7 +40,7 @@ import (
 )
 
 const (
-	// clusterWorkers is how many workload clusters are contacted or probed at a time; one namespace has a share of them.
+	// clusterWorkers is how many workload clusters are contacted or probed at a time; one namespace gets maxConnects of them.
 	clusterWorkers = 64
 	// probeInterval and maxProbeFailures are Cluster API's: k8s.io controllers/clustercache, buildClusterAccessorConfig.
 	probeInterval    = 10 * time.Second
@@ -65,7 +65,7 @@ type Clusters struct {
 	scheme   *runtime.Scheme
 	recorder events.EventRecorder
 	filter   string
-	shares   *shares
+	limits   *limits
 	base     context.Context //nolint:containedctx // all connections end with the manager
 
 	mu        sync.RWMutex
@@ -104,7 +104,7 @@ type remoteCluster struct {
 // or of all. The manager must not be started yet.
 func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, error) {
 	c := &Clusters{client: mgr.GetClient(), secrets: mgr.GetAPIReader(), scheme: mgr.GetScheme(), filter: filter,
-		recorder: mgr.GetEventRecorder("workload-cluster"), shares: newShares(), base: context.WithoutCancel(ctx), remotes: map[client.ObjectKey]*remoteCluster{}}
+		recorder: mgr.GetEventRecorder("workload-cluster"), limits: newLimits(), base: context.WithoutCancel(ctx), remotes: map[client.ObjectKey]*remoteCluster{}}
 	var cancel context.CancelCauseFunc
 	c.base, cancel = context.WithCancelCause(c.base)
 	ends := manager.RunnableFunc(func(ctx context.Context) error {
@@ -170,14 +170,14 @@ func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		c.tell(ctx, cluster, known, false)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	share := c.shares.namespace(key.Namespace)
-	release, ok := share.connects.take(ctx, 0)
+	tenant := c.limits.tenant(key.Namespace)
+	release, ok := tenant.acquire(ctx, tenant.connects, 0)
 	if !ok {
 		return ctrl.Result{RequeueAfter: time.Second + rand.N(time.Second)}, nil //nolint:gosec // spreads load, guards nothing
 	}
 	defer release()
 	was, answered, through, behind := known.connection(), known.answers(), known.through, known.proxied.Load()
-	next := c.look(ctx, cluster, known, share)
+	next := c.look(ctx, cluster, known, tenant)
 	known.mu.Lock()
 	known.last = time.Now()
 	known.next = known.last.Add(next)
@@ -191,7 +191,7 @@ func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 }
 
 // look does one thing with a workload cluster, and says when to come again.
-func (c *Clusters) look(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, share *share) time.Duration {
+func (c *Clusters) look(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, tenant *tenant) time.Duration {
 	if known.changed.Swap(false) || known.kubeconfig == nil {
 		config, err := c.kubeconfig(ctx, cluster)
 		if err != nil {
@@ -214,7 +214,7 @@ func (c *Clusters) look(ctx context.Context, cluster *clusterv1.Cluster, known *
 	}
 	if known.open == nil {
 		key := client.ObjectKeyFromObject(cluster)
-		made, err := c.open(ctx, share, known.kubeconfig, key)
+		made, err := c.open(ctx, tenant, known.kubeconfig, key)
 		if err != nil {
 			known.kubeconfig = nil
 			c.report(cluster, known, err)

@@ -62,7 +62,7 @@ type connection struct {
 }
 
 // open connects to the server that config names, and begins to read its Nodes. The Cluster of this key is looked at when the connection fails by itself.
-func (c *Clusters) open(ctx context.Context, share *share, config *rest.Config, key client.ObjectKey) (*connection, error) {
+func (c *Clusters) open(ctx context.Context, tenant *tenant, config *rest.Config, key client.ObjectKey) (*connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.QPS, config.Burst = remote.DefaultClusterAPIUserAgent(controllerName), workloadQPS, workloadBurst
 	config.WarningHandler = rest.NoWarnings{}
@@ -72,7 +72,7 @@ func (c *Clusters) open(ctx context.Context, share *share, config *rest.Config, 
 		return nil, err
 	}
 	transport := newTransport(dialer)
-	held := &holding{all: c.shares, share: share, sizes: map[string]int{}}
+	held := tenant.holding()
 	made := &connection{config: config, dialer: dialer, opened: time.Now(), holding: held, wake: func() { c.wake(key) }, doubt: func() { c.doubt(key) }, watches: sets.New[string]()}
 	made.ctx, made.cancel = context.WithCancelCause(c.base)
 	made.hangUp = transport.CloseIdleConnections
@@ -80,20 +80,20 @@ func (c *Clusters) open(ctx context.Context, share *share, config *rest.Config, 
 		held.end()
 		made.hangUp()
 	}
-	if err := made.connect(ctx, c, share, transport); err != nil {
+	if err := made.connect(ctx, c, tenant, transport); err != nil {
 		made.end(err)
 		return nil, err
 	}
 	return made, nil
 }
 
-func (n *connection) connect(ctx context.Context, c *Clusters, share *share, transport *http.Transport) error {
-	probes, err := limited{share: share, answer: maxHeader, time: callTime}.httpClient(n.config, transport)
+func (n *connection) connect(ctx context.Context, c *Clusters, tenant *tenant, transport *http.Transport) error {
+	probes, err := limited{tenant: tenant, answer: maxHeader, time: callTime}.httpClient(n.config, transport)
 	if err != nil {
 		return err
 	}
-	calls, err := limited{share: share, pages: &share.pages, answer: maxAnswer, time: callTime, ended: n.called, turn: func(ctx context.Context) (func(), bool) {
-		return share.calls.take(ctx, shareWait)
+	calls, err := limited{tenant: tenant, pages: tenant.pages, answer: maxAnswer, time: callTime, ended: n.called, turn: func(ctx context.Context) (func(), bool) {
+		return tenant.acquire(ctx, tenant.calls, callWait)
 	}}.httpClient(n.config, transport)
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (n *connection) connect(ctx context.Context, c *Clusters, share *share, tra
 			n.doubt()
 		}
 	}
-	lists, err := limited{share: share, answer: maxList, time: listTime, ended: listed, turn: func(ctx context.Context) (func(), bool) {
-		return takeBoth(ctx, listTime, share.lists, c.shares.allLists)
+	lists, err := limited{tenant: tenant, answer: maxList, time: listTime, ended: listed, turn: func(ctx context.Context) (func(), bool) {
+		return tenant.acquire(ctx, tenant.lists, listTime)
 	}}.httpClient(n.config, transport)
 	if err != nil {
 		return err
@@ -143,20 +143,6 @@ func (n *connection) connect(ctx context.Context, c *Clusters, share *share, tra
 		}
 	}()
 	return nil
-}
-
-// takeBoth takes a place of each of two kinds.
-func takeBoth(ctx context.Context, wait time.Duration, first, second places) (func(), bool) {
-	one, ok := first.take(ctx, wait)
-	if !ok {
-		return nil, false
-	}
-	two, ok := second.take(ctx, wait)
-	if !ok {
-		one()
-		return nil, false
-	}
-	return func() { two(); one() }, true
 }
 
 // rawClient is for those who read the bytes of an answer themselves.

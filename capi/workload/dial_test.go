@@ -56,7 +56,7 @@ func TestProxied(t *testing.T) {
 				"users: [{name: u, user: {token: t}}]\nclusters: [{name: c, cluster: {server: '" + host + "'}}]\n")}}
 		known := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, secret).Build()
 		told := 0
-		c := &Clusters{client: known, secrets: known, scheme: scheme, shares: newShares(), base: t.Context(), remotes: map[client.ObjectKey]*remoteCluster{}}
+		c := &Clusters{client: known, secrets: known, scheme: scheme, limits: newLimits(), base: t.Context(), remotes: map[client.ObjectKey]*remoteCluster{}}
 		c.OnNode(func(client.ObjectKey, types.UID) { told++ })
 		_, err = c.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 		require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestProbe_leavesTheDetour(t *testing.T) {
 	require.NoError(t, err)
 	transport := newTransport(d)
 	defer transport.CloseIdleConnections()
-	calls, err := limited{share: newShares().namespace("team"), answer: maxHeader, time: callTime}.httpClient(config, transport)
+	calls, err := limited{tenant: newLimits().tenant("team"), answer: maxHeader, time: callTime}.httpClient(config, transport)
 	require.NoError(t, err)
 	open := &connection{dialer: d, hangUp: transport.CloseIdleConnections}
 	open.server, err = rawClient(config, calls)

@@ -32,8 +32,8 @@ const (
 	// callTime bounds one call with its answer; listTime the first list of a cache.
 	callTime = 5 * time.Second
 	listTime = 30 * time.Second
-	// shareWait is how long a call waits for its turn; a first list waits as long as it may take.
-	shareWait = 250 * time.Millisecond
+	// callWait is how long a call waits for its permit; a first list waits listTime.
+	callWait = 250 * time.Millisecond
 )
 
 // errAnswer means that a workload cluster's API server answered what is not read.
@@ -45,12 +45,12 @@ var errLate = errors.New("the API server did not answer in time")
 // errBusy means that other calls to clusters of the namespace have not ended.
 var errBusy = errors.New("too many calls to clusters of this namespace are waiting for an answer")
 
-// limited is the way to one workload cluster. Each call takes a place in the share of the Cluster's namespace until its answer was
+// limited is the way to one workload cluster. Each call holds a permit of the Cluster's namespace until its answer is
 // read.
 type limited struct {
-	next  http.RoundTripper
-	share *share
-	// turn waits for the places that a call takes; nil takes none. A watch takes none.
+	next   http.RoundTripper
+	tenant *tenant
+	// turn waits for the permit of a call; it may be nil. A watch needs none.
 	turn func(context.Context) (release func(), ok bool)
 	// pages counts lists in pages; nil where somebody else counts them.
 	pages *pages
@@ -122,7 +122,7 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		end(err)
 		return nil, err
 	}
-	body := &boundedBody{ctx: ctx, body: response.Body, share: l.share, scan: scanner{limit: l.answer}}
+	body := &boundedBody{ctx: ctx, body: response.Body, tenant: l.tenant, scan: scanner{limit: l.answer}}
 	body.end = func(err error) {
 		if l.pages != nil {
 			l.pages.add(request.URL, body.scan.bytes, time.Now())
@@ -173,15 +173,15 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// boundedBody reads no more than its limits, and no faster than its namespace's share.
+// boundedBody reads no more than its limits, and no faster than the token buckets of its namespace.
 type boundedBody struct {
-	ctx   context.Context //nolint:containedctx // the request's, which ends with the body
-	body  io.ReadCloser
-	share *share
-	scan  scanner
-	timer *time.Timer
-	end   func(error)
-	err   error
+	ctx    context.Context //nolint:containedctx // the request's, which ends with the body
+	body   io.ReadCloser
+	tenant *tenant
+	scan   scanner
+	timer  *time.Timer
+	end    func(error)
+	err    error
 }
 
 // Read implements io.Reader.
@@ -191,7 +191,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	const most = 32 << 10
 	n, err := b.body.Read(p[:min(len(p), most)])
-	err = cmp.Or(err, b.share.bytes.WaitN(b.ctx, n))
+	err = cmp.Or(err, b.tenant.bytes.Wait(b.ctx, b.tenant.namespace, n))
 	events := b.scan.documents
 	if scanErr := b.scan.read(p[:n]); scanErr != nil {
 		n, err = 0, scanErr
@@ -199,7 +199,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if events = b.scan.documents - events; events > eventsBurst {
 		n, err = 0, fmt.Errorf("%w: it has more events than sense", errAnswer)
 	} else {
-		err = cmp.Or(err, b.share.events.WaitN(b.ctx, events))
+		err = cmp.Or(err, b.tenant.events.Wait(b.ctx, b.tenant.namespace, events))
 	}
 	if err != nil {
 		b.err = err

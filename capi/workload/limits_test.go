@@ -64,7 +64,7 @@ func TestLimited_answers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ended []error
-			l := &limited{share: newShares().namespace("a"), answer: 100, time: time.Minute, ended: func(err error) { ended = append(ended, err) },
+			l := &limited{tenant: newLimits().tenant("a"), answer: 100, time: time.Minute, ended: func(err error) { ended = append(ended, err) },
 				next: answers(func(*http.Request) *http.Response { return tt.response })}
 			content, err := read(t, l, "/api")
 			require.Len(t, ended, 1)
@@ -83,8 +83,8 @@ func TestLimited_answers(t *testing.T) {
 // A list that always has one more page ends; Cluster API would gather it.
 func TestLimited_pagesWithoutEnd(t *testing.T) {
 	limitedTo := func(page string) *limited {
-		share := newShares().namespace("a")
-		return &limited{share: share, pages: &share.pages, answer: maxAnswer, time: time.Minute, next: answers(func(*http.Request) *http.Response { return answer(200, page) })}
+		tenant := newLimits().tenant("a")
+		return &limited{tenant: tenant, pages: tenant.pages, answer: maxAnswer, time: time.Minute, next: answers(func(*http.Request) *http.Response { return answer(200, page) })}
 	}
 	l := limitedTo(strings.Repeat("x", 1<<20))
 	list := func(path string, most int) (pages int) {
@@ -174,23 +174,23 @@ func TestScanner(t *testing.T) {
 	}
 }
 
-// Events of a watch are read as fast as the namespace's share says, and nobody else's are counted with them.
+// Events of a watch are read as fast as the token bucket of their namespace allows, and other namespaces are not affected.
 func TestLimited_events(t *testing.T) {
-	all := newShares()
+	all := newLimits()
 	watch := func(namespace, body string) error {
-		l := &limited{share: all.namespace(namespace), next: answers(func(*http.Request) *http.Response { return answer(200, body) })}
+		l := &limited{tenant: all.tenant(namespace), next: answers(func(*http.Request) *http.Response { return answer(200, body) })}
 		_, err := read(t, l, "/api/v1/nodes?watch=true")
 		return err
 	}
 	event := `{"type":"MODIFIED","object":{"kind":"Node"}}` + "\n"
 	require.NoError(t, watch("a", strings.Repeat(event, 1000)))
-	require.InDelta(t, eventsBurst-1000, all.namespace("a").events.Tokens(), 500)
-	require.InDelta(t, eventsBurst, all.namespace("b").events.Tokens(), 1)
-	require.True(t, all.namespace("a").events.AllowN(time.Now(), int(all.namespace("a").events.Tokens())))
+	require.InDelta(t, eventsBurst-1000, all.events.Tokens("a", time.Now()), 500)
+	require.InDelta(t, eventsBurst, all.events.Tokens("b", time.Now()), 1)
+	require.NoError(t, all.events.Wait(t.Context(), "a", int(all.events.Tokens("a", time.Now()))))
 	begin := time.Now()
 	require.NoError(t, watch("a", strings.Repeat(event, 10)))
-	require.Greater(t, time.Since(begin), 9*time.Second/eventsPerSecond, "the share is used up")
-	body := &boundedBody{ctx: t.Context(), share: all.namespace("b"), scan: scanner{limit: maxEvent, stream: true},
+	require.Greater(t, time.Since(begin), 9*time.Second/eventsPerSecond, "the bucket is empty")
+	body := &boundedBody{ctx: t.Context(), tenant: all.tenant("b"), scan: scanner{limit: maxEvent, stream: true},
 		body: io.NopCloser(strings.NewReader(strings.Repeat("{}", eventsBurst+1)))}
 	_, err := body.Read(make([]byte, 32<<10))
 	require.ErrorIs(t, err, errAnswer)
@@ -198,9 +198,9 @@ func TestLimited_events(t *testing.T) {
 
 // What is not kept is logged by client-go, and a tenant's Node is not for the manager's log.
 func TestKeep_forgetsWhatItRefuses(t *testing.T) {
-	all := newShares()
+	all := newLimits()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	n := &connection{ctx: ctx, cancel: cancel, wake: func() {}, holding: &holding{all: all, share: all.namespace("a"), sizes: map[string]int{}}}
+	n := &connection{ctx: ctx, cancel: cancel, wake: func() {}, holding: all.tenant("a").holding()}
 	big := node("u", "acme://1")
 	big.Annotations = map[string]string{"a": strings.Repeat("x", heldByCluster)}
 	_, err := n.keep(big)
@@ -210,42 +210,38 @@ func TestKeep_forgetsWhatItRefuses(t *testing.T) {
 }
 
 func TestHolding(t *testing.T) {
-	all := newShares()
-	first := &holding{all: all, share: all.namespace("a"), sizes: map[string]int{}}
+	all := newLimits()
+	first := all.tenant("a").holding()
 	require.NoError(t, first.hold("n", heldByCluster-10))
 	require.NoError(t, first.hold("n", heldByCluster-5), "the same object counts once")
 	require.ErrorIs(t, first.hold("m", 10), errHeld)
 	for range 2 {
-		require.ErrorIs(t, (&holding{all: all, share: all.namespace("b"), sizes: map[string]int{}}).hold("n", heldByCluster+1), errHeld)
+		require.ErrorIs(t, all.tenant("b").holding().hold("n", heldByCluster+1), errHeld)
 	}
-	second := &holding{all: all, share: all.namespace("a"), sizes: map[string]int{}}
+	second := all.tenant("a").holding()
 	require.NoError(t, second.hold("n", heldByCluster))
-	third := &holding{all: all, share: all.namespace("a"), sizes: map[string]int{}}
+	third := all.tenant("a").holding()
 	require.ErrorIs(t, third.hold("n", heldByCluster), errHeld, "the namespace has no more")
-	require.NoError(t, (&holding{all: all, share: all.namespace("b"), sizes: map[string]int{}}).hold("n", heldByCluster), "another has")
+	require.NoError(t, all.tenant("b").holding().hold("n", heldByCluster), "another has")
 	first.end()
 	require.ErrorIs(t, first.hold("late", 1), errHeld)
 	require.NoError(t, third.hold("n", heldByCluster))
 }
 
-func TestPlaces(t *testing.T) {
-	two := newPlaces(2)
-	first, ok := two.take(t.Context(), 0)
-	require.True(t, ok)
-	_, ok = two.take(t.Context(), 0)
-	require.True(t, ok)
-	_, ok = two.take(t.Context(), 0)
+// A wait of zero takes a free permit. A full semaphore does not delay another namespace.
+func TestTenant_acquire(t *testing.T) {
+	all := newLimits()
+	a, b := all.tenant("a"), all.tenant("b")
+	for range maxConnects {
+		_, ok := a.acquire(t.Context(), a.connects, 0)
+		require.True(t, ok)
+	}
+	_, ok := all.tenant("a").acquire(t.Context(), all.connects, time.Millisecond)
 	require.False(t, ok)
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
-	_, ok = two.take(stopped, time.Hour)
-	require.False(t, ok)
-	first()
-	first()
-	_, ok = two.take(t.Context(), time.Hour)
+	_, ok = b.acquire(t.Context(), b.connects, 0)
 	require.True(t, ok)
-	_, ok = two.take(t.Context(), time.Millisecond)
-	require.False(t, ok, "a place is given back once")
+	_, ok = a.acquire(t.Context(), a.lists, 0)
+	require.True(t, ok, "each kind of call has its own semaphore")
 }
 
 func TestRetryAfter(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/limit"
 	"github.com/drover-project/drover/planner"
 )
 
@@ -49,11 +50,11 @@ const (
 // NewPlans makes a cache of the plan Secrets with what the planner reads of them, and of no other Secret. Plans, which have a cluster's keys in them,
 // and output of instructions, which may be long and hold secrets, are not kept.
 func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
-	kept := newShares()
+	memory := newPlanMemory()
 	opts.ByObject = map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Field: fields.OneTermEqualSelector("type", plan.SecretType), Transform: func(in any) (any, error) {
 			if secret, ok := in.(*corev1.Secret); ok {
-				kept.keep(secret)
+				memory.keep(secret)
 			}
 			return in, nil
 		}},
@@ -65,7 +66,7 @@ func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	// It is not started yet: nothing is waited for.
 	informer, err := made.GetInformer(context.Background(), &corev1.Secret{}, cache.BlockUntilSynced(false))
 	if err == nil {
-		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: kept.forget})
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: memory.forget})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("watching for plan Secrets that go: %w", err)
@@ -73,13 +74,12 @@ func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return made, nil
 }
 
-// shares counts the bytes that are kept of plan Secrets, so that one namespace cannot take the memory
-// of the others.
-type shares struct {
-	mu          sync.Mutex
-	kept        map[types.NamespacedName]kept
-	ofNamespace map[string]int
-	sum         int
+// planMemory has the plan Secrets in the cache. Its quota counts their bytes, so that one namespace
+// cannot take the memory of the others.
+type planMemory struct {
+	mu    sync.Mutex
+	kept  map[types.NamespacedName]kept
+	quota *limit.Quota[string, types.NamespacedName]
 	// decode is planner.NewDelivered. Only one goroutine transforms the plan Secrets of all tenants, so
 	// that it must not decode a plan that it has decoded before.
 	decode func(raw []byte) *planner.Delivered
@@ -87,38 +87,38 @@ type shares struct {
 
 // kept is a plan Secret in the cache.
 type kept struct {
-	size int
 	// checksum of its plan, and what the planner reads of that plan, as JSON.
 	checksum  string
 	delivered []byte
 }
 
-func newShares() *shares {
-	return &shares{kept: map[types.NamespacedName]kept{}, ofNamespace: map[string]int{}, decode: planner.NewDelivered}
+func newPlanMemory() *planMemory {
+	return &planMemory{kept: map[types.NamespacedName]kept{}, decode: planner.NewDelivered,
+		quota: limit.NewQuota[string, types.NamespacedName](maxOfNamespace, maxOfAllClusters)}
 }
 
 // keep drops the parts of a plan Secret that the planner does not read, or all of it if its namespace
 // has no bytes left. At its start, an informer transforms each object twice.
-func (s *shares) keep(secret *corev1.Secret) {
+func (m *planMemory) keep(secret *corev1.Secret) {
 	if _, dropped := secret.Annotations[largeAnnotation]; dropped && len(secret.Data) == 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	name := client.ObjectKeyFromObject(secret)
-	before := s.kept[name]
+	before := m.kept[name]
 	raw, delivered := secret.Data[plan.KeyPlan], secret.Data[deliveredKey]
 	if !bytes.Equal(delivered, before.delivered) { // a tenant wrote this key
 		delivered = nil
 	}
 	shrink(secret)
-	s.add(name, -before.size)
-	size := sizeOf(secret)
+	size := sizeOf(secret) + len(delivered)
 	if len(raw) > 0 {
 		size += planner.MaxDeliveredBytes // so that a Secret that will be dropped is not decoded first
 	}
-	if s.ofNamespace[name.Namespace]+size > maxOfNamespace || s.sum+size > maxOfAllClusters {
-		delete(s.kept, name)
+	if !m.quota.Set(name.Namespace, name, size) {
+		m.quota.Delete(name)
+		delete(m.kept, name)
 		secret.Data, secret.Annotations = nil, map[string]string{largeAnnotation: ""}
 		return
 	}
@@ -126,19 +126,18 @@ func (s *shares) keep(secret *corev1.Secret) {
 	if len(raw) > 0 {
 		is = before
 		if checksum := plan.Checksum(raw); checksum != before.checksum {
-			is = kept{checksum: checksum, delivered: encodeDelivered(s.decode(raw))}
+			is = kept{checksum: checksum, delivered: encodeDelivered(m.decode(raw))}
 		}
 	}
 	if len(is.delivered) > 0 {
 		secret.Data[deliveredKey] = is.delivered
 	}
-	is.size = sizeOf(secret)
-	s.kept[name] = is
-	s.add(name, is.size)
+	m.kept[name] = is
+	m.quota.Set(name.Namespace, name, sizeOf(secret)) // it fits: it is at most the size before
 }
 
 // forget gives a Secret's bytes back.
-func (s *shares) forget(obj any) {
+func (m *planMemory) forget(obj any) {
 	if unseen, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unseen.Obj
 	}
@@ -146,18 +145,11 @@ func (s *shares) forget(obj any) {
 	if !ok {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	name := client.ObjectKeyFromObject(secret)
-	s.add(name, -s.kept[name].size)
-	delete(s.kept, name)
-}
-
-func (s *shares) add(name types.NamespacedName, size int) {
-	s.sum += size
-	if s.ofNamespace[name.Namespace] += size; s.ofNamespace[name.Namespace] == 0 {
-		delete(s.ofNamespace, name.Namespace)
-	}
+	m.quota.Delete(name)
+	delete(m.kept, name)
 }
 
 func sizeOf(secret *corev1.Secret) int {
