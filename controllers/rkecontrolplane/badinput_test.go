@@ -224,7 +224,7 @@ func TestBadInput_twoControlPlanesForOneCluster(t *testing.T) {
 			require.NoError(t, w.Create(t.Context(), w.obj))
 			w.quiet()
 			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason), `the Cluster c1 has the control plane RKEControlPlane "cp", and not this one`)
-			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason), "name it again: kubectl edit clusters.cluster.x-k8s.io c1 -n")
+			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason), "name it in spec.controlPlaneRef again: kubectl edit clusters.cluster.x-k8s.io c1 -n")
 			require.True(t, w.isGone("second-rke-state"))
 			require.True(t, w.isGone("c1-ca"))
 			w.obj = first
@@ -294,7 +294,7 @@ func TestBadInput_allEtcdLost(t *testing.T) {
 	w.provisioned("another", 9, "etcd", "control-plane", "worker")
 	w.quiet()
 	message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason)
-	require.Contains(t, message, "make another cluster")
+	require.Contains(t, message, "Create another cluster")
 	require.NotContains(t, message, "cp-rke-state")
 	require.Nil(t, w.planOf("another"))
 
