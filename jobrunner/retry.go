@@ -27,8 +27,8 @@ type Failure struct {
 	UID string
 }
 
-// pace is how the attempts of one class follow each other.
-type pace struct {
+// backOff is how the attempts of one class follow each other.
+type backOff struct {
 	// first is the wait after the first failure; it doubles up to most.
 	first, most time.Duration
 	// stops tells that only a user can mend it: a create is not tried again before something was changed.
@@ -37,9 +37,9 @@ type pace struct {
 	shared bool
 }
 
-// paces by class. What may heal by itself is tried for ever at the slowest pace, and so is every remove, for a server that is
-// left costs money.
-var paces = map[string]pace{
+// backOffs by class. A failure that can end without a user is retried for ever, at most with the longest wait. So is every remove,
+// because a server that is left costs money.
+var backOffs = map[string]backOff{
 	// Nothing gets better by itself: what is asked for, or the credential, must change.
 	rkev1.ClassInvalid:      {first: time.Hour, most: 6 * time.Hour, stops: true},
 	rkev1.ClassUnauthorized: {first: time.Hour, most: 6 * time.Hour, stops: true},
@@ -56,7 +56,7 @@ var paces = map[string]pace{
 // NextAttempt is when the next attempt may start. stopped means that none starts by itself: the user must change something or
 // ask for it. A remove never stops.
 func NextAttempt(f Failure) (at time.Time, stopped bool) {
-	if f.Operation != state.Remove && (paces[f.Class].stops || f.Made >= MadeBudget) {
+	if f.Operation != state.Remove && (backOffs[f.Class].stops || f.Made >= MadeBudget) {
 		return time.Time{}, true
 	}
 	wait := Wait(f.Class, f.Try)
@@ -68,14 +68,14 @@ func NextAttempt(f Failure) (at time.Time, stopped bool) {
 
 // Wait is the pause after the nth failure of a class in a row, without what spreads many machines.
 func Wait(class string, n int32) time.Duration {
-	p := cmp.Or(paces[class], paces[rkev1.ClassUnknown]) // a class without a pace is none that is known
-	wait := p.first
-	for i := int32(1); i < n && wait < p.most; i++ {
+	b := cmp.Or(backOffs[class], backOffs[rkev1.ClassUnknown]) // a class that is not in the table counts as unknown
+	wait := b.first
+	for i := int32(1); i < n && wait < b.most; i++ {
 		wait *= 2
 	}
-	return min(wait, p.most)
+	return min(wait, b.most)
 }
 
 // IsShared reports whether a failure of this class is the cloud's answer to all machines that ask the same with the same
 // credential: one of them has to try, and the others need not.
-func IsShared(class string) bool { return paces[class].shared }
+func IsShared(class string) bool { return backOffs[class].shared }

@@ -2,6 +2,7 @@
 //
 //   - Semaphore: a semaphore per key with a cap for all. Callers wait.
 //   - Preemptive: the same for callers that cannot wait. The heaviest key loses its oldest permit.
+//   - Queue: a semaphore whose callers are reconciled, and must not block.
 //   - Buckets: a token bucket per key.
 //   - Bytes: a memory budget that workers share. Callers wait.
 //   - Quota: the sizes of things that stay in memory, by key. Callers do not wait.

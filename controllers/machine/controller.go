@@ -35,11 +35,11 @@ import (
 	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/controllers/attempt"
 	"github.com/drover-project/drover/controllers/machine/breaker"
-	"github.com/drover-project/drover/controllers/machine/joblimit"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/limit"
 	"github.com/drover-project/drover/limit/fairqueue"
 )
 
@@ -158,7 +158,7 @@ func New(o Options) *Controller {
 	}
 	o.Settings = o.Settings.WithDefaults()
 	return &Controller{options: o, kinds: map[schema.GroupVersionKind]*Reconciler{}, names: map[string]schema.GroupVersionKind{},
-		shared: &shared{metrics: newMetrics(), breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Limiter: joblimit.New[Request](o.MaxConcurrentJobs)}}}
+		shared: &shared{metrics: newMetrics(), breaker: breaker.New[Request](jobrunner.Wait), jobs: &jobs{Queue: limit.NewQueue[Request](o.MaxConcurrentJobs)}}}
 }
 
 // For makes the Reconciler of one kind.

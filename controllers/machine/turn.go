@@ -15,10 +15,10 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/machine/breaker"
-	"github.com/drover-project/drover/controllers/machine/joblimit"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/jobrunner"
+	"github.com/drover-project/drover/limit"
 	"github.com/drover-project/drover/state"
 )
 
@@ -162,7 +162,8 @@ var held = map[string]string{rkev1.WaitingForQuotaReason: rkev1.ClassQuota, rkev
 
 // jobs is the limit of the machines' Jobs. It learns once of those that an earlier manager started.
 type jobs struct {
-	*joblimit.Limiter[Request]
+	*limit.Queue[Request]
+
 	mu      sync.Mutex
 	learned bool
 }

@@ -83,8 +83,9 @@ const forgotten = time.Hour
 
 // Breaker knows the groups that are held, and who waits in them. Its zero value is not ready: use New.
 type Breaker[K comparable] struct {
-	// pace is how long to wait after the nth refusal in a row.
-	pace func(class string, n int32) time.Duration
+	// backOff is how long to wait after the nth refusal in a row. It is not a token bucket: the wait follows
+	// from the class of the failure and the number of refusals, and after a restart from the machines' states.
+	backOff func(class string, n int32) time.Duration
 
 	mu     sync.Mutex
 	groups map[Group]*group[K]
@@ -99,9 +100,9 @@ type Breaker[K comparable] struct {
 	self K
 }
 
-// New makes a Breaker of groups whose nth refusal in a row is followed by a wait of pace.
-func New[K comparable](pace func(class string, n int32) time.Duration) *Breaker[K] {
-	return &Breaker[K]{pace: pace, groups: map[Group]*group[K]{}, members: map[K]*member{}, call: func(K) {}}
+// New makes a Breaker of groups whose nth refusal in a row is followed by a wait of backOff.
+func New[K comparable](backOff func(class string, n int32) time.Duration) *Breaker[K] {
+	return &Breaker[K]{backOff: backOff, groups: map[Group]*group[K]{}, members: map[K]*member{}, call: func(K) {}}
 }
 
 // OnCall has call called with each machine whose turn it has become. It must not block, and not ask back.
@@ -121,7 +122,8 @@ type group[K comparable] struct {
 	// level counts the refusals in a row, and next is when the next may ask.
 	level int32
 	next  time.Time
-	// window is how many may try at the same time.
+	// window is how many may try at the same time. It is not one of limit's semaphores: it grows with each server, a refusal closes it, and a machine that is
+	// urgent takes the turn of another.
 	window int
 	// quiet is when all have told again what they know, after a restart; before, nobody is called.
 	quiet   time.Time
@@ -232,7 +234,7 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 	case g == nil:
 		g = b.begin(r.Group, r.Class)
 		g.level = max(r.Try, 1)
-		g.next = r.End.Add(b.pace(r.Class, g.level))
+		g.next = r.End.Add(b.backOff(r.Class, g.level))
 		if !r.Fresh && r.Now.Sub(b.born) < startup {
 			g.quiet = r.Now.Add(grace)
 		}
@@ -242,7 +244,7 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 		// The refusal of an attempt that was under way when the first was refused, or one that is told again: neither is news, and at
 		// most the time of the next attempt follows from it.
 		g.level = max(g.level, r.Try)
-		if next := r.End.Add(b.pace(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
+		if next := r.End.Add(b.backOff(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
 			g.class, g.next = r.Class, next
 		}
 	}
@@ -375,7 +377,7 @@ func (b *Breaker[K]) trip(refused K, g *group[K], r Refusal) {
 		g.level = 1
 	}
 	g.class, g.recovering, g.window = r.Class, false, 1
-	if next := r.End.Add(b.pace(r.Class, g.level)); next.After(g.next) {
+	if next := r.End.Add(b.backOff(r.Class, g.level)); next.After(g.next) {
 		g.next = next
 	}
 	for k, m := range g.members {

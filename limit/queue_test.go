@@ -1,4 +1,4 @@
-package joblimit_test
+package limit_test
 
 import (
 	"fmt"
@@ -7,19 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/drover-project/drover/controllers/machine/joblimit"
+	"github.com/drover-project/drover/limit"
 )
 
-// queue is a limiter, and who was woken. A machine's name begins with its namespace.
+// queue is a Queue, and the callers that it woke. A caller's name begins with its namespace.
 type queue struct {
 	*testing.T
-	*joblimit.Limiter[string]
+	*limit.Queue[string]
 	woken []string
 }
 
-func newQueue(t *testing.T, limit int) *queue {
+func newQueue(t *testing.T, permits int) *queue {
 	t.Helper()
-	q := &queue{T: t, Limiter: joblimit.New[string](limit)}
+	q := &queue{T: t, Queue: limit.NewQueue[string](permits)}
 	q.OnWake(func(name string) { q.woken = append(q.woken, name) })
 	return q
 }
@@ -45,17 +45,17 @@ func (q *queue) wakes(names ...string) {
 	q.woken = nil
 }
 
-func TestLimiter_noLimit(t *testing.T) {
+func TestQueue_noLimit(t *testing.T) {
 	q := newQueue(t, 0)
 	for i := range 1000 {
 		q.goes(fmt.Sprintf("a%d", i))
 	}
 	q.Hold("a1", "a")
 	require.False(t, q.Knows("a1"))
-	(&joblimit.Limiter[string]{}).Hold("a1", "a")
+	(&limit.Queue[string]{}).Hold("a1", "a")
 }
 
-func TestLimiter_inTheOrderOfArrival(t *testing.T) {
+func TestQueue_inTheOrderOfArrival(t *testing.T) {
 	q := newQueue(t, 2)
 	q.goes("a1", "a2", "a1")
 	q.waits("a3", 0)
@@ -75,8 +75,8 @@ func TestLimiter_inTheOrderOfArrival(t *testing.T) {
 	q.goes("b1", "b2")
 }
 
-// A namespace with a thousand machines does not keep the others waiting.
-func TestLimiter_sharesAmongNamespaces(t *testing.T) {
+// A namespace with many callers does not delay other namespaces.
+func TestQueue_sharesAmongNamespaces(t *testing.T) {
 	q := newQueue(t, 3)
 	q.goes("a1", "a2", "a3")
 	for i := 4; i < 300; i++ {
@@ -95,7 +95,7 @@ func TestLimiter_sharesAmongNamespaces(t *testing.T) {
 	q.goes("a4") // all have one
 }
 
-func TestLimiter_removalsFirstInTheirNamespace(t *testing.T) {
+func TestQueue_priorityInANamespace(t *testing.T) {
 	q := newQueue(t, 1)
 	q.goes("a1")
 	q.waits("a2", 0)
@@ -108,8 +108,8 @@ func TestLimiter_removalsFirstInTheirNamespace(t *testing.T) {
 	q.wakes("a3")
 }
 
-// Jobs of before a restart count, also when there are more than may be.
-func TestLimiter_holdsWhatRuns(t *testing.T) {
+// Permits from before a restart count, also above the limit.
+func TestQueue_hold(t *testing.T) {
 	q := newQueue(t, 1)
 	q.Hold("a1", "a")
 	q.Hold("a2", "a")
@@ -120,8 +120,8 @@ func TestLimiter_holdsWhatRuns(t *testing.T) {
 	q.wakes("a3")
 }
 
-// The number ahead is told again when it has halved, not each time that it changes.
-func TestLimiter_tellsTheNumberSeldom(t *testing.T) {
+// A caller is woken for its new place when the number ahead has halved, not for each change.
+func TestQueue_wakesSeldom(t *testing.T) {
 	q := newQueue(t, 1)
 	q.goes("a0")
 	for i := range 100 {
@@ -141,8 +141,8 @@ func TestLimiter_tellsTheNumberSeldom(t *testing.T) {
 	require.LessOrEqual(t, told["a100"], 9)
 }
 
-// Whatever comes in whatever order: never more than may run, nobody is forgotten, and everybody who is let go was woken.
-func TestLimiter_random(t *testing.T) {
+// In any order of calls, at most Limit callers hold permits, no permit stays free while a caller waits, and each caller that is served was woken.
+func TestQueue_random(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		q := newQueue(t, 1+random.IntN(4))
@@ -168,7 +168,7 @@ func TestLimiter_random(t *testing.T) {
 			}
 			q.woken = nil
 			require.LessOrEqual(t, len(runs), q.Limit)
-			require.True(t, len(wants) == 0 || len(runs) == q.Limit, "a place is free and somebody waits")
+			require.True(t, len(wants) == 0 || len(runs) == q.Limit, "a permit is free and a caller waits")
 		}
 	}
 }
