@@ -293,7 +293,7 @@ func TestCredential_nothingToRemoveWith(t *testing.T) {
 	dropCredential(s)
 	s.remove()
 	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.CredentialMissingReason).Message,
-		"the credential Secret cred is not there: create it in namespace "+s.namespace+" with the keys accessToken\n* Make the Secret cred, with one key per credential field")
+		"the credential Secret cred is not there: create it in namespace "+s.namespace+" with the keys accessToken\n* Create the Secret cred with one key per credential field")
 	s.annotate(rkev1.AbandonAnnotation, "m")
 	s.goes()
 	testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 1))
