@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -133,13 +132,6 @@ func TestDropManagedFields(t *testing.T) {
 		dropManagedFields(obj)
 		require.Equal(t, same, obj)
 	}
-}
-
-// Runtime extensions, by which an object could have the manager call any address, are off.
-func TestExtensions_areRefused(t *testing.T) {
-	require.NoError(t, setGates())
-	_, err := (&coreadmission.ExtensionConfig{}).ValidateCreate(t.Context(), nil)
-	require.Error(t, err)
 }
 
 // Handover makes what Setup adds for the embedded core.

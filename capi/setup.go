@@ -13,20 +13,14 @@ import (
 	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // Cluster API's own webhooks ask the scheme for it
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	runtimev1alpha1 "sigs.k8s.io/cluster-api/api/runtime/v1alpha1" //nolint:staticcheck // Cluster API's own webhooks ask the scheme for it
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/core/reconcilers/cluster"
-	"sigs.k8s.io/cluster-api/core/reconcilers/clusterclass"
 	"sigs.k8s.io/cluster-api/core/reconcilers/clusterresourceset"
 	"sigs.k8s.io/cluster-api/core/reconcilers/clusterresourcesetbinding"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machine"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machinedeployment"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machinehealthcheck"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machineset"
-	topologycluster "sigs.k8s.io/cluster-api/core/reconcilers/topology/cluster"
-	topologymachinedeployment "sigs.k8s.io/cluster-api/core/reconcilers/topology/machinedeployment"
-	topologymachineset "sigs.k8s.io/cluster-api/core/reconcilers/topology/machineset"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/index"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -73,22 +67,21 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*workload.Cl
 	if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
 		return nil, fmt.Errorf("adding Cluster API's indexes: %w", err)
 	}
-	patterns := &guard.Patterns{}
-	for _, one := range reconcilers(mgr, clusters, opts, patterns) {
+	for _, one := range reconcilers(mgr, clusters, opts) {
 		if err := one.setup(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.Concurrency, NewQueue: fairqueue.New(opts.Concurrency)}); err != nil {
 			return nil, fmt.Errorf("adding Cluster API's controller %s: %w", one.name, err)
 		}
 	}
-	return clusters, setupWebhooks(mgr, clusters, patterns)
+	return clusters, setupWebhooks(mgr, clusters)
 }
 
-// setGates turns off what a driver cannot give (machine pools need a cloud's own groups) and on what our templates are made
-// for. The priority queue of controller-runtime 0.24 now and then blocks when it is shut down with work left, so that a
-// manager that stops keeps its lease for half a minute; the limit to one reconcile per second and object goes with it.
+// setGates turns off machine pools, which need a cloud's own groups, and ClusterTopology, because a topology replaces machines to change them (design
+// decision D39). The priority queue of controller-runtime 0.24 sometimes blocks when it is shut down with work left. A manager that stops would then
+// keep its lease for half a minute. The limit of one reconcile per second and object needs that queue, so it is off too.
 func setGates() error {
 	err := feature.MutableGates.SetFromMap(map[string]bool{
 		string(feature.MachinePool):            false,
-		string(feature.ClusterTopology):        true,
+		string(feature.ClusterTopology):        false,
 		string(feature.PriorityQueue):          false,
 		string(feature.ReconcilerRateLimiting): false,
 	})
@@ -101,8 +94,8 @@ func setGates() error {
 // AddToScheme registers Cluster API's kinds. The older versions are there because Cluster API's webhooks, when they are set
 // up, want to know them; we do not install them.
 func AddToScheme(scheme *runtime.Scheme) error {
-	return errors.Join(clusterv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme), runtimev1.AddToScheme(scheme),
-		clusterv1beta1.AddToScheme(scheme), addonsv1beta1.AddToScheme(scheme), runtimev1alpha1.AddToScheme(scheme))
+	return errors.Join(clusterv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme),
+		clusterv1beta1.AddToScheme(scheme), addonsv1beta1.AddToScheme(scheme))
 }
 
 type reconciler struct {
@@ -110,7 +103,7 @@ type reconciler struct {
 	setup func(context.Context, manager.Manager, controller.Options) error
 }
 
-func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options, patterns *guard.Patterns) []reconciler {
+func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts Options) []reconciler {
 	c, reader, filter := mgr.GetClient(), mgr.GetAPIReader(), opts.WatchFilter
 	resourceSets := &clusterresourceset.Reconciler{Client: guard.NewResources(c, mgr.GetEventRecorder("cluster-resource-set")), ClusterCache: clusters, WatchFilterValue: filter}
 	return []reconciler{
@@ -128,21 +121,16 @@ func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts O
 			return resourceSets.SetupWithManager(ctx, mgr, options, mgr.GetCache())
 		}},
 		{"ClusterResourceSetBinding", (&clusterresourcesetbinding.Reconciler{Client: c, WatchFilterValue: filter}).SetupWithManager},
-		{"ClusterClass", (&clusterclass.Reconciler{Client: guard.Classes{Client: c, Patterns: patterns}, WatchFilterValue: filter}).SetupWithManager},
-		{"ClusterTopology", (&topologycluster.Reconciler{Client: guard.NewTopology(c, mgr.GetEventRecorder("cluster-class"), patterns), APIReader: reader, ClusterCache: clusters, WatchFilterValue: filter}).SetupWithManager},
-		{"MachineDeploymentTopology", (&topologymachinedeployment.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
-		{"MachineSetTopology", (&topologymachineset.Reconciler{Client: c, APIReader: reader, WatchFilterValue: filter}).SetupWithManager},
 	}
 }
 
 // What the embedded core may do. The rules are those of Cluster API's own manager role, without what we do not embed; a test
 // compares them.
 //
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;clusters/finalizers;clusterclasses;clusterclasses/status;machinedrainrules;machinehealthchecks/status;machinehealthchecks/finalizers,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;clusters/finalizers;machinedrainrules;machinehealthchecks/status;machinehealthchecks/finalizers,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status;machines/finalizers;machinesets;machinesets/status;machinesets/finalizers;machinedeployments;machinedeployments/status;machinedeployments/finalizers;machinehealthchecks;machinepools;machinepools/status;machinepools/finalizers,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io;bootstrap.cluster.x-k8s.io;controlplane.cluster.x-k8s.io;infrastructure.cluster.x-k8s.io,resources=*,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=clusterresourcesets/status;clusterresourcesets/finalizers,verbs=get;update;patch
-// +kubebuilder:rbac:groups=runtime.cluster.x-k8s.io,resources=extensionconfigs;extensionconfigs/status,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch

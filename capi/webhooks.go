@@ -14,23 +14,21 @@ import (
 	"github.com/drover-project/drover/capi/guard"
 )
 
-func setupWebhooks(mgr manager.Manager, clusters clustercache.ClusterCache, patterns *guard.Patterns) error {
+func setupWebhooks(mgr manager.Manager, clusters clustercache.ClusterCache) error {
 	type registered interface {
 		SetupWebhookWithManager(mgr manager.Manager) error
 	}
 	for _, one := range []registered{
-		&admission.Cluster{Client: guard.Classes{Client: mgr.GetClient(), Patterns: patterns}, ClusterCacheReader: clusters},
-		&admission.ClusterClass{Client: guard.ClassUsers{Reader: mgr.GetClient()}},
+		&admission.Cluster{Client: mgr.GetClient(), ClusterCacheReader: clusters},
 		&admission.ClusterResourceSet{}, &admission.ClusterResourceSetBinding{},
 		&admission.Machine{}, &admission.MachineDeployment{}, &admission.MachineDrainRule{},
 		&admission.MachineHealthCheck{}, &admission.MachinePool{}, &admission.MachineSet{},
-		&admission.ExtensionConfig{},
 	} {
 		if err := one.SetupWebhookWithManager(mgr); err != nil {
 			return fmt.Errorf("adding Cluster API's webhook %T: %w", one, err)
 		}
 	}
-	mgr.GetWebhookServer().Register(guard.Path, &webhook.Admission{Handler: &guard.Webhook{Client: mgr.GetClient(), Patterns: patterns}})
+	mgr.GetWebhookServer().Register(guard.Path, &webhook.Admission{Handler: &guard.Webhook{Client: mgr.GetClient()}})
 	return nil
 }
 
@@ -53,10 +51,10 @@ type kind struct {
 	defaults, deletes bool
 }
 
-// kinds agree with the markers on the types in sigs.k8s.io/cluster-api/core/webhooks/admission.
+// kinds agree with the markers on the types in sigs.k8s.io/cluster-api/core/webhooks/admission. The webhooks of ClusterClass and ExtensionConfig are left
+// out: guard rejects the former, and the CRD of the latter is not installed.
 var kinds = []kind{
 	{group: "cluster.x-k8s.io", name: "cluster", plural: "clusters", defaults: true, deletes: true},
-	{group: "cluster.x-k8s.io", name: "clusterclass", plural: "clusterclasses", deletes: true},
 	{group: "cluster.x-k8s.io", name: "machine", plural: "machines", defaults: true},
 	{group: "cluster.x-k8s.io", name: "machinedeployment", plural: "machinedeployments", defaults: true},
 	{group: "cluster.x-k8s.io", name: "machinedrainrule", plural: "machinedrainrules"},
@@ -65,7 +63,6 @@ var kinds = []kind{
 	{group: "cluster.x-k8s.io", name: "machineset", plural: "machinesets", defaults: true},
 	{group: "addons.cluster.x-k8s.io", name: "clusterresourceset", plural: "clusterresourcesets", defaults: true},
 	{group: "addons.cluster.x-k8s.io", name: "clusterresourcesetbinding", plural: "clusterresourcesetbindings"},
-	{group: "runtime.cluster.x-k8s.io", name: "extensionconfig", plural: "extensionconfigs", defaults: true},
 }
 
 // Webhooks lists the admission webhooks of the embedded core, our own in front of them first.

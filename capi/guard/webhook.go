@@ -1,7 +1,8 @@
-// Package guard keeps from Cluster API what users write and its core would execute, expand or follow without a bound: templates, variables,
-// ClusterResourceSets, ClusterClasses of other namespaces.
+// Package guard keeps from Cluster API the parts of users' objects that its core would execute, expand or follow without a bound: templates of
+// machine names, ClusterResourceSets, references to parts of other clusters. It rejects ClusterClasses, which the embedded core does not serve.
 //
-// It reads: the objects that Cluster API's controllers and webhooks read, before they do. It writes: events that say what was refused.
+// It reads: the objects that Cluster API's controllers and webhooks read, before they do. It writes: events about ConfigMaps and Secrets that are
+// not applied.
 package guard
 
 import (
@@ -14,10 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,19 +24,21 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// admissionReads is how long admission waits for templates that the manager does not watch yet.
+// admissionReads is how long admission waits for kinds that the manager does not watch yet.
 const admissionReads = 2 * time.Second
 
 // Path is where our webhook before those of Cluster API listens.
 const Path = "/guard-cluster-api"
 
-// Webhook refuses what Cluster API's own webhooks must not see: they would execute a template to validate it, and tell whether the ClusterClass of
-// somebody else is there. It changes nothing, but is a mutating webhook, for those are asked first and one after another.
+// errTopology is the answer about a ClusterClass, and about a Cluster with a topology.
+var errTopology = errors.New("Drover's embedded Cluster API does not serve ClusterClasses: " + //nolint:staticcheck // a sentence for the user
+	"write the Cluster without spec.topology, or install the upstream core (clusterctl init) and start the manager with --capi=external")
+
+// Webhook rejects objects that Cluster API's own webhooks and controllers must not see. It changes nothing, but it is a mutating webhook, because
+// the API server calls those first and one after another.
 type Webhook struct {
-	// Client reads ClusterClasses, and knows which kinds there are.
+	// Client reads Clusters.
 	Client client.Client
-	// Patterns of all classes.
-	Patterns *Patterns
 }
 
 var _ admission.Handler = (*Webhook)(nil)
@@ -62,86 +62,34 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 		if err := json.Unmarshal(request.OldObject.Raw, was); err != nil {
 			return admission.Errored(http.StatusBadRequest, errors.New("the old object cannot be read"))
 		}
-	}
-	var err error
-	if len(request.OldObject.Raw) == 0 || !sameSpec(was, is) {
-		err = w.check(ctx, is, was, request.Namespace)
-	} else if class, ok := is.(*clusterv1.ClusterClass); ok {
-		// Cluster API compiles the schemas of a class again when only its metadata or status change.
-		_, err = checkSchemas(class)
-	}
-	if errors.Is(err, errClass) {
-		err = fmt.Errorf("spec.topology.classRef: %w", errClass)
-	}
-	if err != nil {
-		return admission.Denied(err.Error())
-	}
-	if class, ok := is.(*clusterv1.ClusterClass); ok && !sameSpec(was, is) {
-		return admission.Allowed("").WithWarnings(missingKind(class, w.Client.RESTMapper())...)
-	}
-	return admission.Allowed("")
-}
-
-// missingKind warns of the first kind that a class names and that is not there: Cluster API tells its own log alone. It may come, as a driver's do, so the
-// class is not refused.
-func missingKind(class *clusterv1.ClusterClass, mapper meta.RESTMapper) []string {
-	spec := class.Spec
-	refs := []clusterv1.ClusterClassTemplateReference{spec.Infrastructure.TemplateRef, spec.ControlPlane.TemplateRef, spec.ControlPlane.MachineInfrastructure.TemplateRef}
-	for _, workers := range spec.Workers.MachineDeployments {
-		refs = append(refs, workers.Bootstrap.TemplateRef, workers.Infrastructure.TemplateRef)
-	}
-	for _, ref := range refs {
-		if _, err := mapper.RESTMapping(ref.GroupVersionKind().GroupKind(), ref.GroupVersionKind().Version); ref.IsDefined() && meta.IsNoMatchError(err) {
-			return []string{fmt.Sprintf("the ClusterClass names a kind that is not there, %s of %s: until it is, no Cluster is made of this class", ref.Kind, ref.APIVersion)}
+		if sameSpec(was, is) {
+			return admission.Allowed("")
 		}
 	}
-	return nil
-}
-
-// admissionReader reads what can be read. What cannot has no weight here, for the controller asks again.
-type admissionReader struct{ client.Reader }
-
-// Get implements client.Reader.
-func (r admissionReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil {
-		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	if err := w.check(ctx, is, was, request.Namespace); err != nil {
+		return admission.Denied(err.Error())
 	}
-	return nil
+	return admission.Allowed("")
 }
 
 func (w *Webhook) check(ctx context.Context, obj, was runtime.Object, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, admissionReads)
 	defer cancel()
 	switch is := obj.(type) {
+	case *clusterv1.ClusterClass:
+		return errTopology
 	case *clusterv1.Cluster:
 		is.Namespace = namespace
-		if err := checkClass(ctx, w.Client, is); err != nil {
-			return err
+		if is.Spec.Topology.IsDefined() {
+			return fmt.Errorf("spec.topology: %w", errTopology)
 		}
-		if before, ok := was.(*clusterv1.Cluster); ok {
-			if err := checkParts(ctx, w.Client, before, is); err != nil {
-				return err
-			}
-		}
-		if !is.Spec.Topology.IsDefined() {
-			return nil
-		}
-		class := &clusterv1.ClusterClass{}
-		if err := w.Client.Get(ctx, is.GetClassKey(), class); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading the ClusterClass: %w", err)
-		}
-		return checkVariables(ctx, admissionReader{w.Client}, is, class)
-	case *clusterv1.ClusterClass:
-		is.Namespace = namespace
-		if err := w.Patterns.checkClassContent(is); err != nil {
-			return err
-		}
-		return checkTopology(ctx, admissionReader{w.Client}, &clusterv1.Cluster{}, is)
+		before, _ := was.(*clusterv1.Cluster)
+		return checkParts(ctx, w.Client, before, is)
 	}
-	return checkObject(obj)
+	return checkNaming(obj)
 }
 
-// checkParts refuses what a Cluster newly names and can never be a part of it.
+// checkParts rejects a new reference to an object that cannot be a part of the Cluster.
 func checkParts(ctx context.Context, reader client.Reader, before, is *clusterv1.Cluster) error {
 	infrastructure, controlPlane := is.Spec.InfrastructureRef, is.Spec.ControlPlaneRef
 	if before.Spec.InfrastructureRef != infrastructure {
@@ -158,7 +106,7 @@ func checkParts(ctx context.Context, reader client.Reader, before, is *clusterv1
 	return checkControlPlane(ctx, reader, is)
 }
 
-// checkKind refuses a kind of ours that is another part of a cluster: Cluster API would wait for it for ever, and could not delete the Cluster either.
+// checkKind rejects a kind of ours that is another part of a cluster. Cluster API would wait for it without end, and could not delete the Cluster.
 func checkKind(ref clusterv1.ContractVersionedObjectReference, kind string) error {
 	ours := []string{rkev1.GroupVersion.Group, rkev1.MachineGroupVersion.Group, rkev1.MachineConfigGroupVersion.Group}
 	if !slices.Contains(ours, ref.APIGroup) || ref.GroupKind() == rkev1.GroupVersion.WithKind(kind).GroupKind() {
@@ -167,8 +115,8 @@ func checkKind(ref clusterv1.ContractVersionedObjectReference, kind string) erro
 	return fmt.Errorf("kind %s of group %s does not fit here: name an %s of group %s", ref.Kind, ref.APIGroup, kind, rkev1.GroupVersion.Group)
 }
 
-// checkControlPlane refuses a Cluster that names the RKEControlPlane of another: Cluster API would label it in turn for one and for the other, for ever, and delete it
-// with either of them. One that is paused may be moved or restored.
+// checkControlPlane rejects a Cluster that names the RKEControlPlane of another Cluster. Cluster API would change its labels again and again, and would delete it
+// with either Cluster. A paused Cluster is accepted, because it may be moved or restored.
 func checkControlPlane(ctx context.Context, reader client.Reader, is *clusterv1.Cluster) error {
 	ref := is.Spec.ControlPlaneRef
 	if ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group || ptr.Deref(is.Spec.Paused, false) {
@@ -186,7 +134,7 @@ func checkControlPlane(ctx context.Context, reader client.Reader, is *clusterv1.
 	return nil
 }
 
-// sameSpec reports whether only metadata or status change: labels, finalizers and owners of what is refused today can be changed.
+// sameSpec reports whether only metadata or status change. Users can change labels, finalizers and owners of an object that is rejected today.
 func sameSpec(was, is runtime.Object) bool {
 	spec := func(obj runtime.Object) any {
 		switch o := obj.(type) {

@@ -28,7 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/admission"
@@ -186,24 +185,26 @@ func attacksOnTheAPI() []abuse {
 				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.here, Name: "mallory"}}})
 		}},
 		edit("edits another's machine", func(w *tenants) client.Object { return w.victim.DeepCopy() }, `{"metadata":{"finalizers":null}}`),
-		create("has the manager call him by an ExtensionConfig", func(w *tenants) client.Object {
-			return &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "x"},
-				Spec: runtimev1.ExtensionConfigSpec{ClientConfig: runtimev1.ClientConfig{URL: w.listener.URL}}}
-		}),
 	}
 }
 
 // attacksByDocuments are objects that the manager, or Cluster API in it, reads.
 func attacksByDocuments() []abuse {
 	attacks := []abuse{
-		{name: "has a Cluster made of another's ClusterClass", refused: "there is no such ClusterClass for this namespace", act: func(t *testing.T, w *tenants) error {
+		{name: "checks variables by a pattern that is megabytes when it is compiled", refused: "does not serve ClusterClasses", act: func(t *testing.T, w *tenants) error {
+			class := classOf(w.here, "pattern")
+			class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{
+				Type: "string", Pattern: "^(?:" + strings.Repeat("(a?)", 120) + "){1000}$"}}}}
+			return w.mallory.Create(t.Context(), class)
+		}},
+		{name: "has a Cluster made of another's ClusterClass", refused: "does not serve ClusterClasses", act: func(t *testing.T, w *tenants) error {
 			return w.mallory.Create(t.Context(), clusterOfClass(w.here, w.there, "theirs"))
 		}},
-		{name: "asks whether another's ClusterClass is there", refused: "there is no such ClusterClass for this namespace", act: func(t *testing.T, w *tenants) error {
-			there := w.mallory.Create(t.Context(), clusterOfClass(w.here, w.there, "theirs"), client.DryRunAll)
-			missing := w.mallory.Create(t.Context(), clusterOfClass(w.here, w.there, "missing"), client.DryRunAll)
-			require.EqualError(t, there, missing.Error())
-			return missing
+		{name: "rewrites images by a pattern that is megabytes when it is compiled", refused: "compiles to more than 2000 instructions", act: func(t *testing.T, w *tenants) error {
+			control := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "pattern"}}
+			control.Spec.Registries = &rkev1.Registry{Mirrors: map[string]rkev1.Mirror{"docker.io": {Rewrites: map[string]string{
+				"(?:" + strings.Repeat("a", 240) + "){1000}": "x"}}}}
+			return w.mallory.Create(t.Context(), control)
 		}},
 		{name: "deletes the control plane of a Cluster that has servers", refused: "which has Machines", act: func(t *testing.T, w *tenants) error {
 			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "keeps"}}
@@ -224,68 +225,10 @@ func attacksByDocuments() []abuse {
 			})
 			return w.mallory.Delete(t.Context(), kept)
 		}},
-		{name: "names machines by a template that has no end", refused: "range is not executed", act: func(t *testing.T, w *tenants) error {
+		{name: "names machines by a template that has no end", refused: "range is not supported", act: func(t *testing.T, w *tenants) error {
 			pool := poolOf(w.here, "c1")
 			pool.Spec.MachineNaming.Template = endless
 			return w.mallory.Create(t.Context(), pool)
-		}},
-		{name: "patches by a template that has no end", refused: "range is not executed", act: func(t *testing.T, w *tenants) error {
-			class := classOf(w.here, "bomb")
-			class.Spec.Patches = []clusterv1.ClusterClassPatch{{Name: "p", EnabledIf: endless, Definitions: []clusterv1.PatchDefinition{{
-				Selector:    clusterv1.PatchSelector{APIVersion: rkev1.GroupVersion.String(), Kind: "RKEClusterTemplate", MatchResources: clusterv1.PatchSelectorMatch{InfrastructureCluster: new(true)}},
-				JSONPatches: []clusterv1.JSONPatch{{Op: "remove", Path: "/spec/template/spec"}}}}}}
-			return w.mallory.Create(t.Context(), class)
-		}},
-		{name: "checks variables by a pattern that is megabytes when it is compiled", refused: "too large when it is compiled", act: func(t *testing.T, w *tenants) error {
-			class := classOf(w.here, "pattern")
-			class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{
-				Type: "string", Pattern: "^(?:" + strings.Repeat("(a?)", 120) + "){1000}$"}}}}
-			return w.mallory.Create(t.Context(), class)
-		}},
-		{name: "checks variables by a rule that is megabytes when it is compiled", refused: "too large when it is compiled", act: func(t *testing.T, w *tenants) error {
-			class := classOf(w.here, "rule")
-			class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{
-				Type: "string", XValidations: []clusterv1.ValidationRule{{Rule: "self.matches('^(?:" + strings.Repeat("a?", 245) + "){0,1000}$')", Message: "no"}}}}}}
-			return w.mallory.Create(t.Context(), class)
-		}},
-		{name: "gives templates variables of megabytes", refused: "the variables have more than", act: func(t *testing.T, w *tenants) error {
-			cluster := clusterOfClass(w.here, "", "bomb")
-			raw, err := json.Marshal(strings.Repeat("x", 1<<20))
-			cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "v", Value: apiextensionsv1.JSON{Raw: raw}}}
-			return errors.Join(err, w.mallory.Create(t.Context(), cluster))
-		}},
-		{name: "has patches insert a variable a thousand times", refused: "what the ClusterClass makes of it is larger", act: func(t *testing.T, w *tenants) error {
-			class, cluster := topologyOf(w.here, "thousand", 1, 10, 100, "v")
-			value, err := json.Marshal(strings.Repeat("A", 31_000))
-			cluster.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "v", Value: apiextensionsv1.JSON{Raw: value}}}
-			return errors.Join(err, w.mallory.Create(t.Context(), class), makesTooMuch(t, w.mallory, cluster))
-		}},
-		{name: "has patches insert his Cluster's annotations fifty times", refused: "what the ClusterClass makes of it is larger", act: func(t *testing.T, w *tenants) error {
-			class, cluster := topologyOf(w.here, "annotations", 1, 1, 50, "builtin.cluster.metadata.annotations")
-			cluster.Annotations = map[string]string{"a": strings.Repeat("B", 250_000)}
-			return errors.Join(w.mallory.Create(t.Context(), class), makesTooMuch(t, w.mallory, cluster))
-		}},
-		{name: "has machinePools computed, which are never made", refused: "use machineDeployments", act: func(t *testing.T, w *tenants) error {
-			class, cluster := topologyOf(w.here, "pools", 1, 1, 1, "v")
-			for i := range 300 {
-				cluster.Spec.Topology.Workers.MachinePools = append(cluster.Spec.Topology.Workers.MachinePools, clusterv1.MachinePoolTopology{Class: "w", Name: fmt.Sprint("p", i)})
-			}
-			return errors.Join(w.mallory.Create(t.Context(), class), makesTooMuch(t, w.mallory, cluster))
-		}},
-		{name: "has a large template made for each of sixty machineDeployments", act: func(t *testing.T, w *tenants) error {
-			class, cluster := topologyOf(w.here, "sixty", 60, 0, 0, "")
-			template := machineOf(w.here, "sixty", "DigitaloceanMachineTemplate", "")
-			require.NoError(t, unstructured.SetNestedField(template.Object, strings.Repeat("#", 520_000), "spec", "template", "spec", "userdata"))
-			// The templates come last, when admission has let the Cluster through.
-			return errors.Join(w.mallory.Create(t.Context(), class), w.mallory.Create(t.Context(), cluster), w.mallory.Create(t.Context(), template),
-				w.mallory.Create(t.Context(), &rkev1.RKEClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "sixty"}}))
-		}, holds: func(t *testing.T, w *tenants) error {
-			cluster := &clusterv1.Cluster{}
-			err := w.mallory.Get(t.Context(), client.ObjectKey{Namespace: w.here, Name: "sixty"}, cluster)
-			if found := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition); err == nil && (found == nil || !strings.Contains(found.Message, "is larger than")) {
-				err = fmt.Errorf("waiting for the condition: %+v", found)
-			}
-			return err
 		}},
 		{name: "has a ClusterResourceSet expand megabytes", act: func(t *testing.T, w *tenants) error {
 			bomb := "a: &a " + strings.Repeat("x", 10<<10) + "\nb: [" + strings.Repeat("*a,", 100_000) + "*a]\n"
@@ -373,48 +316,6 @@ func attacksByDocuments() []abuse {
 			}})
 	}
 	return attacks
-}
-
-// topologyOf is a class whose patch has definitions of so many changes each, which insert a variable, and a Cluster of it.
-func topologyOf(ns, name string, machineDeployments, definitions, changes int, variable string) (*clusterv1.ClusterClass, *clusterv1.Cluster) {
-	class, cluster := classOf(ns, name), clusterOfClass(ns, "", name)
-	cluster.Name = name
-	class.Spec.Infrastructure.TemplateRef.Name, class.Spec.ControlPlane.TemplateRef.Name = name, name
-	machine := clusterv1.ClusterClassTemplateReference{APIVersion: rkev1.MachineGroupVersion.String(), Kind: "DigitaloceanMachineTemplate", Name: name}
-	workers := clusterv1.MachineDeploymentClass{Class: "w"}
-	workers.Bootstrap.TemplateRef, workers.Infrastructure.TemplateRef = machine, machine
-	class.Spec.Workers.MachineDeployments = []clusterv1.MachineDeploymentClass{workers}
-	class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Required: new(false), Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{Type: "string"}}}}
-	patch := clusterv1.ClusterClassPatch{Name: "p"}
-	for range definitions {
-		definition := clusterv1.PatchDefinition{Selector: clusterv1.PatchSelector{APIVersion: machine.APIVersion, Kind: machine.Kind, MatchResources: clusterv1.PatchSelectorMatch{
-			MachineDeploymentClass: &clusterv1.PatchSelectorMatchMachineDeploymentClass{Names: []string{"w"}}}}}
-		for i := range changes {
-			definition.JSONPatches = append(definition.JSONPatches, clusterv1.JSONPatch{Op: "add", Path: fmt.Sprint("/spec/template/spec/common/labels/k", i),
-				ValueFrom: &clusterv1.JSONPatchValue{Variable: variable}})
-		}
-		patch.Definitions = append(patch.Definitions, definition)
-	}
-	if definitions > 0 {
-		class.Spec.Patches = []clusterv1.ClusterClassPatch{patch}
-	}
-	for i := range machineDeployments {
-		cluster.Spec.Topology.Workers.MachineDeployments = append(cluster.Spec.Topology.Workers.MachineDeployments,
-			clusterv1.MachineDeploymentTopology{Class: "w", Name: fmt.Sprint("m", i), Replicas: new(int32(0))})
-	}
-	return class, cluster
-}
-
-// makesTooMuch creates a Cluster, when the manager has seen its class.
-func makesTooMuch(t *testing.T, c client.Client, cluster *clusterv1.Cluster) error {
-	t.Helper()
-	testkit.Eventually(t, patience, func() error {
-		if err := c.Create(t.Context(), cluster.DeepCopy(), client.DryRunAll); err == nil {
-			return errors.New("the class is not seen yet")
-		}
-		return nil
-	})
-	return c.Create(t.Context(), cluster)
 }
 
 // slowKey is as large as a key of eight primes and 16,384 bits.

@@ -83,7 +83,6 @@ func newTenants(t *testing.T) *tenants {
 	other := w.theirs(t)
 	require.NoError(t, c.Create(t.Context(), other.secret("bootstrap", "value", "#!/bin/sh\n# "+othersSecret)))
 	require.NoError(t, c.Create(t.Context(), other.secret("cred", "accessToken", othersSecret)))
-	require.NoError(t, c.Create(t.Context(), classOf(w.there, "theirs")))
 	makeCluster(t, c, w.there, "c1")
 	w.victim = w.server(other, "m1")
 	w.owner = &clusterv1.Machine{}

@@ -22,7 +22,8 @@ const (
 	keepVersion = "v1beta2"
 )
 
-// needed are the CRDs that the embedded reconcilers, or clusterctl beside them, read. IP address management is not.
+// needed are the CRDs that the embedded reconcilers read, or clusterctl beside them. ClusterClass is among them, so that the
+// manager can reject one with a sentence.
 var needed = []string{
 	"addons.cluster.x-k8s.io_clusterresourcesetbindings",
 	"addons.cluster.x-k8s.io_clusterresourcesets",
@@ -34,7 +35,6 @@ var needed = []string{
 	"cluster.x-k8s.io_machinepools",
 	"cluster.x-k8s.io_machines",
 	"cluster.x-k8s.io_machinesets",
-	"runtime.cluster.x-k8s.io_extensionconfigs",
 }
 
 func main() {
