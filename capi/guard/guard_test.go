@@ -131,7 +131,7 @@ func TestParts_ofWrongKinds(t *testing.T) {
 
 // A ClusterClass, and a Cluster with a topology, are rejected with one sentence. Those that are stored already can be labelled and deleted.
 func TestTopology_isRejected(t *testing.T) {
-	const says = "Drover's embedded Cluster API does not serve ClusterClasses: write the Cluster without spec.topology, " +
+	const says = "the embedded Cluster API does not serve ClusterClasses: write the Cluster without spec.topology, " +
 		"or install the upstream core (clusterctl init) and start the manager with --capi=external"
 	of := metav1.ObjectMeta{Namespace: "tenant", Name: "one"}
 	class := &clusterv1.ClusterClass{ObjectMeta: of}

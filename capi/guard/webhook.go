@@ -31,7 +31,7 @@ const admissionReads = 2 * time.Second
 const Path = "/guard-cluster-api"
 
 // errTopology is the answer about a ClusterClass, and about a Cluster with a topology.
-var errTopology = errors.New("Drover's embedded Cluster API does not serve ClusterClasses: " + //nolint:staticcheck // a sentence for the user
+var errTopology = errors.New("the embedded Cluster API does not serve ClusterClasses: " +
 	"write the Cluster without spec.topology, or install the upstream core (clusterctl init) and start the manager with --capi=external")
 
 // Webhook rejects objects that Cluster API's own webhooks and controllers must not see. It changes nothing, but it is a mutating webhook, because

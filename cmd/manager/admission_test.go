@@ -85,7 +85,7 @@ func testGuard(t *testing.T, c client.Client, ns string, md *clusterv1.MachineDe
 	require.ErrorContains(t, c.Patch(t.Context(), bomb, client.MergeFrom(md)), "range is not supported")
 
 	require.ErrorContains(t, c.Create(t.Context(), classOf(ns, "class")), "does not serve ClusterClasses")
-	require.ErrorContains(t, c.Create(t.Context(), clusterOfClass(ns, ns, "class")), "spec.topology: Drover's embedded Cluster API does not serve ClusterClasses")
+	require.ErrorContains(t, c.Create(t.Context(), clusterOfClass(ns, ns, "class")), "spec.topology: the embedded Cluster API does not serve ClusterClasses")
 }
 
 // testAdmission tries one of each that our own webhooks and policies refuse; package admission has them all.
