@@ -248,9 +248,9 @@ func TestMachineKinds_ofSeveralTheOneThatWorksAnswers(t *testing.T) {
 		"idle last":           {[]client.Object{named("a", nil), named("b", idle)}, ""},
 		"going first":         {[]client.Object{named("a", going), named("b", nil)}, ""},
 		"going last":          {[]client.Object{named("a", nil), named("b", going)}, ""},
-		"all idle":            {[]client.Object{named("a", idle), named("b", idle)}, "NodeDriver a is inactive: set its spec.active to true to make a new NoopConfig"},
-		"of another name":     {[]client.Object{nodeDriver("none", nil)}, "no NodeDriver makes the kind NoopConfig: see `kubectl get nodedrivers`, and create one for this driver first"},
-		"going, and the last": {[]client.Object{named("a", going)}, "NodeDriver a is being deleted and makes no new NoopConfig: use another driver, or create the NodeDriver again once it is gone"},
+		"all idle":            {[]client.Object{named("a", idle), named("b", idle)}, "NodeDriver a is inactive: set its spec.active to true to create a new NoopConfig"},
+		"of another name":     {[]client.Object{nodeDriver("none", nil)}, "no NodeDriver defines the kind NoopConfig: list them with `kubectl get nodedrivers`, and create one for this driver first"},
+		"going, and the last": {[]client.Object{named("a", going)}, "NodeDriver a is being deleted, so no new NoopConfig can be created: use another driver, or create the NodeDriver again after its deletion"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, tt.there...)

@@ -107,12 +107,12 @@ func refusal(obj *rkev1.RKEControlPlane, needs string, names bool, going []strin
 	case needs == "":
 		return ""
 	case !names:
-		return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines, and with it would go the authorities and tokens by which their servers are reached: "+
-			"the Cluster does not name it now; have its spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace)
+		return fmt.Sprintf("RKEControlPlane %s belongs to Cluster %s, which has Machines. Its deletion would remove the authorities and tokens that their servers use: "+
+			"the Cluster does not name it now; set spec.controlPlaneRef of the Cluster to it again: kubectl edit clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace)
 	case len(going) > 0:
-		return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines: before %s goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io %s -n %s",
+		return fmt.Sprintf("RKEControlPlane %s belongs to Cluster %s, which has Machines. Before you delete %s, change or remove its spec.controlPlaneRef: kubectl edit clusters.cluster.x-k8s.io %s -n %s",
 			obj.Name, needs, strings.Join(going, ", "), going[0], obj.Namespace)
 	}
-	return fmt.Sprintf("RKEControlPlane %s is that of Cluster %s, which has Machines, and with it would go the authorities and tokens by which their servers are reached: delete the Cluster, "+
-		"if that was meant: kubectl delete clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace)
+	return fmt.Sprintf("RKEControlPlane %s belongs to Cluster %s, which has Machines. Its deletion would remove the authorities and tokens that their servers use: delete the Cluster, "+
+		"if you want to delete all of it: kubectl delete clusters.cluster.x-k8s.io %s -n %s", obj.Name, needs, needs, obj.Namespace)
 }

@@ -49,8 +49,8 @@ func TestControlPlanes(t *testing.T) {
 		}
 		return refs
 	}
-	const strays = "RKEControlPlane cp is that of Cluster one, which has Machines, and with it would go the authorities and tokens by which their servers are reached: " +
-		"the Cluster does not name it now; have its spec.controlPlaneRef name it again: kubectl edit clusters.cluster.x-k8s.io one -n team-a"
+	const strays = "RKEControlPlane cp belongs to Cluster one, which has Machines. Its deletion would remove the authorities and tokens that their servers use: " +
+		"the Cluster does not name it now; set spec.controlPlaneRef of the Cluster to it again: kubectl edit clusters.cluster.x-k8s.io one -n team-a"
 	for what, tt := range map[string]struct {
 		objects     []client.Object
 		owners      []metav1.OwnerReference
@@ -60,15 +60,15 @@ func TestControlPlanes(t *testing.T) {
 		says        string
 	}{
 		"its Cluster has a Machine": {objects: []client.Object{cluster("one", "cp"), machine},
-			says: "RKEControlPlane cp is that of Cluster one, which has Machines, and with it would go the authorities and tokens by which their servers are reached: " +
-				"delete the Cluster, if that was meant: kubectl delete clusters.cluster.x-k8s.io one -n team-a"},
+			says: "RKEControlPlane cp belongs to Cluster one, which has Machines. Its deletion would remove the authorities and tokens that their servers use: " +
+				"delete the Cluster, if you want to delete all of it: kubectl delete clusters.cluster.x-k8s.io one -n team-a"},
 		"another Cluster goes that names it": {objects: []client.Object{cluster("one", "cp"), going(cluster("copy", "cp")), machine},
-			says: "RKEControlPlane cp is that of Cluster one, which has Machines: before copy goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io copy -n team-a"},
+			says: "RKEControlPlane cp belongs to Cluster one, which has Machines. Before you delete copy, change or remove its spec.controlPlaneRef: kubectl edit clusters.cluster.x-k8s.io copy -n team-a"},
 		"its owner has a Machine, the copy has not": {objects: []client.Object{cluster("one", "cp"), going(cluster("copy", "cp")), machine}, owners: owners("one", "copy"),
-			says: "RKEControlPlane cp is that of Cluster one, which has Machines: before copy goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io copy -n team-a"},
+			says: "RKEControlPlane cp belongs to Cluster one, which has Machines. Before you delete copy, change or remove its spec.controlPlaneRef: kubectl edit clusters.cluster.x-k8s.io copy -n team-a"},
 		"its owner goes, the copy never got a server": {objects: []client.Object{going(cluster("one", "cp")), cluster("copy", "cp"), machine, copied}, owners: owners("one", "copy")},
 		"its owner goes, the copy may have a server": {objects: []client.Object{going(cluster("one", "cp")), cluster("copy", "cp"), machine, served}, owners: owners("one", "copy"),
-			says: "RKEControlPlane cp is that of Cluster copy, which has Machines: before one goes, give it one of its own, or none: kubectl edit clusters.cluster.x-k8s.io one -n team-a"},
+			says: "RKEControlPlane cp belongs to Cluster copy, which has Machines. Before you delete one, change or remove its spec.controlPlaneRef: kubectl edit clusters.cluster.x-k8s.io one -n team-a"},
 		"its Cluster names another now":            {objects: []client.Object{cluster("one", "ceee"), machine}, owners: owners("one"), says: strays},
 		"and goes":                                 {objects: []client.Object{going(cluster("one", "ceee")), machine}, owners: owners("one")},
 		"it has lost its owner, too":               {objects: []client.Object{cluster("one", "ceee"), machine}, initialized: true, says: strays},

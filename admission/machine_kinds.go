@@ -105,11 +105,11 @@ func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (fault, err
 	case err != nil:
 		return fault{}, err
 	case found == nil:
-		return fault{text: fmt.Sprintf("no NodeDriver makes the kind %s: see `kubectl get nodedrivers`, and create one for this driver first", kind), curable: true}, nil
+		return fault{text: fmt.Sprintf("no NodeDriver defines the kind %s: list them with `kubectl get nodedrivers`, and create one for this driver first", kind), curable: true}, nil
 	case !found.DeletionTimestamp.IsZero():
-		return fault{text: fmt.Sprintf("NodeDriver %s is being deleted and makes no new %s: use another driver, or create the NodeDriver again once it is gone", found.Name, kind)}, nil
+		return fault{text: fmt.Sprintf("NodeDriver %s is being deleted, so no new %s can be created: use another driver, or create the NodeDriver again after its deletion", found.Name, kind)}, nil
 	case !found.Spec.Active && kind != crdgen.KindsOf(found.DriverName()).Machine:
-		return fault{text: fmt.Sprintf("NodeDriver %s is inactive: set its spec.active to true to make a new %s", found.Name, kind), curable: true}, nil
+		return fault{text: fmt.Sprintf("NodeDriver %s is inactive: set its spec.active to true to create a new %s", found.Name, kind), curable: true}, nil
 	}
 	return fault{}, nil
 }
@@ -182,5 +182,5 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	if restored || paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0 {
 		return fault{text: message + "; the machine waits for it", waits: true}, nil
 	}
-	return fault{text: fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is made later", message, MissingCredentialAnnotation), curable: true}, nil
+	return fault{text: fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is created later", message, MissingCredentialAnnotation), curable: true}, nil
 }

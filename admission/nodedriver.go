@@ -36,7 +36,7 @@ func (h *NodeDrivers) Handle(_ context.Context, req admission.Request) admission
 	switch req.Operation {
 	case admissionv1.Delete:
 		if old.Spec.Builtin {
-			return admission.Denied("NodeDriver " + old.Name + " is built in and would come back at the next start: set its spec.active to false instead")
+			return admission.Denied("NodeDriver " + old.Name + " is predefined, and the manager creates it again at its next start: set its spec.active to false instead")
 		}
 		return admission.Allowed("")
 	case admissionv1.Update:
@@ -44,10 +44,10 @@ func (h *NodeDrivers) Handle(_ context.Context, req admission.Request) admission
 			return admission.Allowed("")
 		}
 		if obj.Spec.Builtin != old.Spec.Builtin {
-			return admission.Denied("spec.builtin cannot be changed: it says whether Drover brings the driver along")
+			return admission.Denied("spec.builtin cannot be changed: it states whether the driver is part of Drover")
 		}
 		if old.Status.MachineKind != "" && obj.DriverName() != old.DriverName() {
-			return admission.Denied(fmt.Sprintf("spec.displayName cannot be changed from %q to %q, for the kind %s is named after it: create a new NodeDriver instead",
+			return admission.Denied(fmt.Sprintf("spec.displayName cannot be changed from %q to %q, because the kind %s is named after it: create a new NodeDriver instead",
 				old.DriverName(), obj.DriverName(), old.Status.MachineKind))
 		}
 	case admissionv1.Create, admissionv1.Connect:

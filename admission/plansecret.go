@@ -13,7 +13,7 @@ import (
 // agentsWriteTheirKeys holds an agent to the table of api/plan, for RBAC knows no parts of a Secret: an agent tells what became of a plan, and changes neither
 // the plan nor whose the Secret is. That a plan's revision does not go back is not said here: a policy cannot read numbers in a Secret.
 func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpec {
-	const foreign = "an agent writes what became of its plan; the plan, and what else is in its Secret, is the manager's"
+	const foreign = "an agent may write only the results of its plan; only the manager may write the other keys of the plan Secret"
 	keys := celList(plan.KeysOf(plan.Agent))
 	same := func(one, other string) admissionregistrationv1.Validation {
 		return admissionregistrationv1.Validation{Message: foreign,
@@ -38,7 +38,7 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 		Validations: []admissionregistrationv1.Validation{
 			same("object", "oldObject"), same("oldObject", "object"),
 			{Expression: fmt.Sprintf("object%[1]s == oldObject%[1]s || (oldObject%[1]s + '>' + object%[1]s) in %[2]s", state, celList(transitions)),
-				Message: "an agent takes up a plan that is pending or has succeeded, and ends one that is in progress"},
+				Message: "an agent may start a plan that is pending or has succeeded, and may end a plan that is in progress"},
 		},
 	}
 	for _, field := range []string{"metadata.?annotations", "metadata.?labels", "metadata.?finalizers", "metadata.?ownerReferences", "?immutable"} {

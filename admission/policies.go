@@ -57,8 +57,8 @@ func requestsFor(operations []admissionregistrationv1.OperationType, rules ...ad
 	return match
 }
 
-const immutableMessage = "the spec of a template cannot be changed, for machines made before and after would differ without a trace: " +
-	"create a new template under another name and point infrastructureRef.name, or bootstrap.configRef.name, in spec.template.spec of the MachineDeployment at it, which then replaces its machines"
+const immutableMessage = "the spec of a template is immutable, because machines created before and after a change would differ: " +
+	"create a new template under another name, and set infrastructureRef.name or bootstrap.configRef.name in spec.template.spec of the MachineDeployment to it; the MachineDeployment then replaces its machines"
 
 // templatesAreImmutable lets ClusterClass's dry-runs through, by which it computes changes.
 func templatesAreImmutable() admissionregistrationv1.ValidatingAdmissionPolicySpec {
@@ -75,9 +75,9 @@ func templatesAreImmutable() admissionregistrationv1.ValidatingAdmissionPolicySp
 	}
 }
 
-const optionsMessage = "the driver's options of a machine whose server runs cannot be changed, for nothing would be done to the server: " +
-	"create a new machine template and point spec.template.spec.infrastructureRef.name of the MachineDeployment at it, which then replaces its machines; " +
-	"common, and fields that hold a credential, can be changed"
+const optionsMessage = "the driver's options cannot be changed while the machine's server runs, because the change would not reach the server: " +
+	"create a new machine template, and set spec.template.spec.infrastructureRef.name of the MachineDeployment to it, which then replaces its machines; " +
+	"common and fields that hold a credential can be changed"
 
 // mayChange are the fields of a running machine that have an effect later: providerID has a rule of its own, common is about the Node and
 // the credential Secret, and a credential written into the spec is rotated there. A policy for the drivers of all times cannot ask which

@@ -25,7 +25,7 @@ func referencesLeadToProviders() admissionregistrationv1.ValidatingAdmissionPoli
 				"!g.contains('.') || g.endsWith('.k8s.io') && !g.endsWith('.x-k8s.io')))"},
 		},
 		Validations: []admissionregistrationv1.Validation{{Expression: "variables.wrong.size() == 0",
-			MessageExpression: "'a reference names a kind of group ' + variables.wrong[0] + ', which has none of a provider of Cluster API: what names it could not be deleted. " +
+			MessageExpression: "'a reference names a kind of group ' + variables.wrong[0] + ', which contains no provider of Cluster API. The object could not be deleted later. " +
 				"Name a kind of rke.cattle.io, rke-machine.cattle.io or another provider'"}},
 	}
 }

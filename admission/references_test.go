@@ -54,7 +54,7 @@ func TestReferences(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, "a reference names a kind of group "+tt.group+", which has none of a provider of Cluster API")
+			require.ErrorContains(t, err, "a reference names a kind of group "+tt.group+", which contains no provider of Cluster API")
 		})
 	}
 	old.SetLabels(map[string]string{"a": "b"})

@@ -165,7 +165,7 @@ func (c *cluster) serve(t *testing.T) {
 		err = c.as(t, managerName).Update(t.Context(), template.DeepCopy(), client.DryRunAll)
 		return err
 	})
-	require.ErrorContains(t, err, "the spec of a template cannot be changed")
+	require.ErrorContains(t, err, "the spec of a template is immutable")
 }
 
 // kindOf reads an object in YAML.
@@ -305,8 +305,8 @@ func TestServerKeepsTemplatesAsTheyAre(t *testing.T) {
 			changed := template.DeepCopy()
 			require.NoError(t, unstructured.SetNestedField(changed.Object, "c", "spec", "template", "metadata", "labels", "a"))
 			for _, user := range []client.Client{c, manager} {
-				require.ErrorContains(t, user.Update(t.Context(), changed.DeepCopy()), "create a new template under another name and point "+
-					"infrastructureRef.name, or bootstrap.configRef.name, in spec.template.spec of the MachineDeployment at it")
+				require.ErrorContains(t, user.Update(t.Context(), changed.DeepCopy()), "create a new template under another name, and set "+
+					"infrastructureRef.name or bootstrap.configRef.name in spec.template.spec of the MachineDeployment to it")
 				require.Error(t, user.Update(t.Context(), changed.DeepCopy(), client.DryRunAll), "a dry run tells what would come")
 			}
 			dry := changed.DeepCopy()

@@ -27,7 +27,7 @@ func stateKeepsItsClaim() admissionregistrationv1.ValidatingAdmissionPolicySpec 
 		fmt.Sprintf("?data[?%s]", celString(state.CredentialKey))} {
 		spec.Validations = append(spec.Validations, admissionregistrationv1.Validation{
 			Expression: fmt.Sprintf("object.%[1]s == oldObject.%[1]s", field),
-			Message:    "a machine's pod writes what it found out; the metadata and the credential of the state Secret are the manager's",
+			Message:    "a machine's pod may write only its results; only the manager may write the metadata and the credential of the state Secret",
 		})
 	}
 	return spec

@@ -5,10 +5,10 @@ import (
 )
 
 const (
-	versionMessage = "a machine whose bootstrap is an RKEBootstrap has no version of its own, for Cluster API would replace the servers to change it: " +
-		"leave spec.template.spec.version out, and say the version in spec.kubernetesVersion of the RKEControlPlane, which changes the servers in place"
-	topologyMessage = "an RKEControlPlane cannot be made by a ClusterClass, for a topology rolls the machines of a cluster to change them: " +
-		"write the Cluster with spec.controlPlaneRef, the RKEControlPlane and the MachineDeployments yourself"
+	versionMessage = "a machine whose bootstrap is an RKEBootstrap must not have its own version, because Cluster API would replace the servers to change it: " +
+		"remove spec.template.spec.version, and set spec.kubernetesVersion of the RKEControlPlane, which upgrades the servers in place"
+	topologyMessage = "a ClusterClass cannot create an RKEControlPlane, because a topology replaces the machines of a cluster to change them: " +
+		"create the Cluster with spec.controlPlaneRef, the RKEControlPlane and the MachineDeployments yourself"
 )
 
 // versionsAreTheControlPlanes refuses a version where it would roll servers (design decision D21). What has one already can still be edited, and lose

@@ -69,11 +69,11 @@ func TestVersions(t *testing.T) {
 		obj  *unstructured.Unstructured
 		says string
 	}{
-		"a pool with a version":          {pool(namespace, "MachineDeployment", "RKEBootstrapTemplate", "v1.36.3"), "leave spec.template.spec.version out"},
-		"a set with a version":           {pool(namespace, "MachineSet", "RKEBootstrapTemplate", "v1.36.3"), "leave spec.template.spec.version out"},
+		"a pool with a version":          {pool(namespace, "MachineDeployment", "RKEBootstrapTemplate", "v1.36.3"), "remove spec.template.spec.version"},
+		"a set with a version":           {pool(namespace, "MachineSet", "RKEBootstrapTemplate", "v1.36.3"), "remove spec.template.spec.version"},
 		"a pool without":                 {pool(namespace, "MachineDeployment", "RKEBootstrapTemplate", ""), ""},
 		"another provider's pool":        {pool(namespace, "MachineDeployment", "KubeadmConfigTemplate", "v1.36.3"), ""},
-		"a class with our control plane": {class(namespace, "RKEControlPlaneTemplate"), "cannot be made by a ClusterClass"},
+		"a class with our control plane": {class(namespace, "RKEControlPlaneTemplate"), "a ClusterClass cannot create an RKEControlPlane"},
 		"another's class":                {class(namespace, "KubeadmControlPlaneTemplate"), ""},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestVersions(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), old))
 	changed := old.DeepCopy()
 	require.NoError(t, unstructured.SetNestedField(changed.Object, "v1.36.4", "spec", "template", "spec", "version"))
-	require.ErrorContains(t, c.Update(t.Context(), changed), "leave spec.template.spec.version out")
+	require.ErrorContains(t, c.Update(t.Context(), changed), "remove spec.template.spec.version")
 	unstructured.RemoveNestedField(old.Object, "spec", "template", "spec", "version")
 	require.NoError(t, c.Update(t.Context(), old))
 }

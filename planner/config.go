@@ -87,7 +87,7 @@ func (l *look) layered() (settings, error) {
 		if value, given := layer.value("system-default-registry"); given {
 			if l.registry, _ = value.(string); l.registry != "" && !registryName.MatchString(l.registry) {
 				return nil, because(rkev1.ConfigInvalidReason,
-					"%s: system-default-registry is the name of a registry with its port, such as registry.example.com:5000, and no URL", layer.where)
+					"%s: system-default-registry must be a registry's host name with an optional port, such as registry.example.com:5000, not a URL", layer.where)
 			}
 		}
 		kind := func(name string) (releases.Kind, bool) { return l.kindOf(name, layer.where) }
@@ -126,12 +126,12 @@ var ports = []struct{ argument, prefix, stays string }{{"https-listen-port", "",
 func (l *look) listen(s settings) error {
 	for _, port := range ports {
 		if given := s.value(port.argument, port.prefix); given != "" && given != port.stays {
-			return because(rkev1.ConfigInvalidReason, "%s: machines join servers, and the manager and probes ask them, at the ports that k3s and RKE2 have by default: take %s out",
+			return because(rkev1.ConfigInvalidReason, "%s: machines, the manager and probes use the default ports of k3s and RKE2: remove %s",
 				port.argument, cmp.Or(strings.TrimSuffix(port.prefix, "="), port.argument))
 		}
 	}
 	if s.value("kubelet-arg", "healthz-port=") == "0" {
-		return because(rkev1.ConfigInvalidReason, "kubelet-arg: the kubelet is asked at its port of health: give healthz-port another number than 0, or take it out")
+		return because(rkev1.ConfigInvalidReason, "kubelet-arg: Drover probes the kubelet at its healthz-port: set a value other than 0, or remove it")
 	}
 	return nil
 }
@@ -141,14 +141,14 @@ func (l *look) kindOf(name, where string) (kind releases.Kind, mine bool) {
 	kind = l.release.Argument(name, l.Roles.IsServer())
 	switch {
 	case slices.Contains(owned, name):
-		l.warn("%s: %s follows from the cluster and cannot be set; it is passed over", where, name)
+		l.warn("%s: Drover sets %s from the cluster; your value is ignored", where, name)
 		return kind, false
 	case kind != releases.Unknown:
 		return kind, true
 	case l.release.Argument(name, !l.Roles.IsServer()) != releases.Unknown:
 		return kind, false
 	}
-	l.warn("%s: %s is no argument that %s is known to have; it is passed on", where, name, l.release.Version)
+	l.warn("%s: %s is not a known argument of %s; it is passed on unchanged", where, name, l.release.Version)
 	return kind, true
 }
 
@@ -244,7 +244,7 @@ func (l *look) contents(s settings) ([]plan.File, error) {
 func (l *look) secretContent(reference string) (string, error) {
 	namespace, name := secretOf(reference)
 	if namespace != l.Namespace || name == "" {
-		return "", because(rkev1.ConfigInvalidReason, "%s names no Secret of the control plane's namespace: make one there with the key %s, and write %s%s:NAME",
+		return "", because(rkev1.ConfigInvalidReason, "%s does not name a Secret in the control plane's namespace: create one there with the key %s, and write %s%s:NAME",
 			cloudProviderConfig, cloudProviderKey, secretScheme, l.Namespace)
 	}
 	object, err := l.shared(cloudProviderConfig, SecretKind, name)
@@ -253,7 +253,7 @@ func (l *look) secretContent(reference string) (string, error) {
 	}
 	content := object.Data[cloudProviderKey]
 	if len(content) == 0 {
-		return "", because(rkev1.FileSourceInvalidReason, "%s: Secret %.100q has nothing under the key %s", cloudProviderConfig, name, cloudProviderKey)
+		return "", because(rkev1.FileSourceInvalidReason, "%s: Secret %.100q has no value under the key %s", cloudProviderConfig, name, cloudProviderKey)
 	}
 	return string(content), nil
 }
@@ -301,7 +301,7 @@ func newLayer(where string, selector *selector, config rkev1.Config) layer {
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		one := argument{name: name}
 		if !key.MatchString(name) {
-			one.err = fmt.Errorf("%.60q is no name of an argument", name)
+			one.err = fmt.Errorf("%.60q is not a valid name of an argument", name)
 		} else if one.value, one.err = decode(config[name]); one.err != nil {
 			one.err = fmt.Errorf("%s %w", name, one.err)
 		}
@@ -328,10 +328,10 @@ const (
 func (p *planner) bounded() *fault {
 	if len(NewUses(p.Spec)) > MaxReferences {
 		return because(rkev1.ReferencesExceededReason,
-			"spec names more than %d Secrets and ConfigMaps in registries, machineSelectorFiles, etcd and cloud-provider-config, and no more are read", MaxReferences)
+			"spec names more than %d Secrets and ConfigMaps in registries, machineSelectorFiles, etcd and cloud-provider-config (limit reached)", MaxReferences)
 	}
 	if key := p.TooLarge; key != nil {
-		return because(rkev1.ReferencesExceededReason, "what is used of the Secrets and ConfigMaps that spec names has more than %d bytes with the %s %.100q", MaxObjectBytes, key.Kind, key.Name)
+		return because(rkev1.ReferencesExceededReason, "the data used from the Secrets and ConfigMaps that spec names exceeds %d bytes with the %s %.100q", MaxObjectBytes, key.Kind, key.Name)
 	}
 	requirements, arguments := 0, len(p.Spec.MachineGlobalConfig)
 	ask := func(s *metav1.LabelSelector) {
@@ -348,9 +348,9 @@ func (p *planner) bounded() *fault {
 	}
 	switch {
 	case requirements > maxRequirements:
-		return because(rkev1.ConfigInvalidReason, "the selectors of spec.machineSelectorConfig and spec.machineSelectorFiles ask for %d labels, and at most %d are looked at", requirements, maxRequirements)
+		return because(rkev1.ConfigInvalidReason, "the selectors of spec.machineSelectorConfig and spec.machineSelectorFiles have %d labels (limit %d)", requirements, maxRequirements)
 	case arguments > maxArguments:
-		return because(rkev1.ConfigInvalidReason, "spec.machineGlobalConfig and spec.machineSelectorConfig have %d arguments, and at most %d are looked at", arguments, maxArguments)
+		return because(rkev1.ConfigInvalidReason, "spec.machineGlobalConfig and spec.machineSelectorConfig have %d arguments (limit %d)", arguments, maxArguments)
 	}
 	p.readLayers()
 	return nil

@@ -41,7 +41,7 @@ func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 	said := func(key string) string { return valueOf(credential, key) }
 	bucket := cmp.Or(s3.Bucket, said("defaultBucket"))
 	if bucket == "" {
-		return because(rkev1.ConfigInvalidReason, "spec.etcd.s3.bucket is empty, and so is defaultBucket of its credential")
+		return because(rkev1.ConfigInvalidReason, "spec.etcd.s3.bucket and defaultBucket of its credential are both empty: set one of them")
 	}
 	s["etcd-s3"] = true
 	for _, setting := range []struct{ name, value string }{
@@ -73,12 +73,12 @@ func (l *look) snapshotCredential(name string) (map[string][]byte, error) {
 	case name == "":
 		return nil, nil
 	case !found && strings.Contains(name, ":"):
-		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: there is no Secret %.100q that may be used here: create it, and name "+
+		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q does not exist or is not shared: create it, and list "+
 			"this namespace, %s, in its annotation %s", name, l.Namespace, rkev1.AllowedNamespacesAnnotation)
 	case !found:
-		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: there is no Secret %.100q in the control plane's namespace", name)
+		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q does not exist in the control plane's namespace", name)
 	case valueOf(object.Data, "accessKey") == "" || valueOf(object.Data, "secretKey") == "":
-		return nil, because(rkev1.SnapshotCredentialInvalidReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q has not both of accessKey and secretKey", name)
+		return nil, because(rkev1.SnapshotCredentialInvalidReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q must have the keys accessKey and secretKey", name)
 	}
 	return object.Data, nil
 }

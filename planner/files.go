@@ -59,7 +59,7 @@ func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, roo
 	for _, item := range source.Items {
 		content, found := object.Data[item.Key]
 		if *room -= base64.StdEncoding.EncodedLen(len(content)); *room < 0 {
-			return nil, because(rkev1.ConfigInvalidReason, "%s: a plan has room for %d bytes, and its files have more: fewer or smaller ones are needed", where, maxPlanBytes)
+			return nil, because(rkev1.ConfigInvalidReason, "%s: the files exceed the limit of %d bytes for a plan: use fewer or smaller files", where, maxPlanBytes)
 		}
 		sum := sha256.Sum256(content)
 		is := base64.StdEncoding.EncodeToString(sum[:])
@@ -67,9 +67,9 @@ func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, roo
 		case !found:
 			return nil, because(rkev1.FileSourceInvalidReason, "%s: %s %.100q has no key %.100q", where, kind, source.Name, item.Key)
 		case path.Clean("/"+item.Path) != item.Path || item.Path == "/":
-			return nil, because(rkev1.FileSourceInvalidReason, "%s: %.200q is no absolute path of a file", where, item.Path)
+			return nil, because(rkev1.FileSourceInvalidReason, "%s: %.200q is not an absolute path of a file", where, item.Path)
 		case subtle.ConstantTimeCompare([]byte(cmp.Or(item.Hash, is)), []byte(is)) == 0:
-			return nil, because(rkev1.FileSourceInvalidReason, "%s: the content of key %.100q of %s %.100q has another sha256 than hash says", where, item.Key, kind, source.Name)
+			return nil, because(rkev1.FileSourceInvalidReason, "%s: the SHA-256 of key %.100q of %s %.100q does not match hash", where, item.Key, kind, source.Name)
 		}
 		file := plan.NewFile(item.Path, cmp.Or(item.Permissions, source.DefaultPermissions, "0600"), content)
 		file.Dynamic = item.Dynamic
@@ -82,7 +82,7 @@ func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, roo
 func (l *look) shared(where, kind, name string) (Object, error) {
 	object, found := l.Objects[ObjectKey{kind, name}]
 	if !found {
-		return object, because(rkev1.FileSourceMissingReason, "%s: there is no %s %.100q in the control plane's namespace", where, kind, name).of(kind, name)
+		return object, because(rkev1.FileSourceMissingReason, "%s: the control plane's namespace has no %s %.100q", where, kind, name).of(kind, name)
 	}
 	lists := func(cluster string) bool { return strings.TrimSpace(cluster) == l.Cluster.Name }
 	if !slices.ContainsFunc(strings.Split(object.AuthorizedClusters, ","), lists) {

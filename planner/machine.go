@@ -48,8 +48,8 @@ var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn
 func (l *look) observe() *look {
 	l.progress.stand(l.Secret)
 	if l.Joined && l.progress.reason == rkev1.WaitingForAgentReason && len(l.Secret.Data[plan.KeyAgentPublicKey]) == 0 {
-		l.progress.message = "its agent is not known any more, for its plan Secret and what remembers it were deleted, or come from a backup of before it called: have it let in anew, " +
-			"or replace the Machine by deleting it, unless it is the cluster's only server, which has all its data"
+		l.progress.message = "the manager cannot authenticate its agent, because its plan Secret and the record of its key were deleted, or were restored from a backup that is older than its registration. Let the agent register again, " +
+			"or delete the Machine to replace it, unless it is the cluster's only server, which holds all data"
 	}
 	for _, rule := range machineRules {
 		if l.fault = rule(l); l.fault != nil {
@@ -80,7 +80,7 @@ func (l *look) verdict() Verdict {
 // delivery is the plan, which is rendered once more: of a hundred that were compared few are delivered, and only those are kept.
 func (l *look) delivery() Verdict {
 	if l.room <= 0 {
-		return l.says(rkev1.WaitingForTurnReason, "its plan is written next, after those of others")
+		return l.says(rkev1.WaitingForTurnReason, "its plan is written next, after the plans of other machines")
 	}
 	_, raw, f := l.encoded()
 	if f != nil {
@@ -113,28 +113,28 @@ func (l *look) held(f *fault) Verdict {
 func (l *look) canHavePlan() *fault {
 	switch {
 	case l.Deleting:
-		return because(rkev1.MachineDeletingReason, "it is being deleted, and its plan stays as it is")
+		return because(rkev1.MachineDeletingReason, "it is being deleted, and its plan is not changed")
 	case l.Roles == (Roles{}):
 		return because(rkev1.NoRoleReason, "it has none of the labels %s, %s and %s", rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel, rkev1.WorkerRoleLabel)
 	case l.OS != "" && l.OS != "linux":
-		return because(rkev1.OperatingSystemUnsupportedReason, "its label %s says %.40q, and only linux is supported", rkev1.OSLabel, l.OS)
+		return because(rkev1.OperatingSystemUnsupportedReason, "its label %s is %.40q, and only linux is supported", rkev1.OSLabel, l.OS)
 	case l.Roles.IsServer() && !l.isInit():
-		return because(rkev1.TierUnsupportedReason, "%s is the cluster's server, and further etcd machines and control planes are not supported yet", l.init.Name)
+		return because(rkev1.TierUnsupportedReason, "%s is the cluster's server. Drover does not support further machines with the etcd or control-plane role yet", l.init.Name)
 	case l.Invalid != "":
 		return because(rkev1.MachineInvalidReason, "%s", plan.Head(oneLine(l.Invalid), 500))
 	case l.Secret == nil || l.ID == "":
-		return because(rkev1.WaitingForPlanSecretReason, "its RKEBootstrap has not been given an identity and a plan Secret yet")
+		return because(rkev1.WaitingForPlanSecretReason, "its RKEBootstrap has no identity and no plan Secret yet")
 	case !l.Provisioned || l.ProviderID == "":
-		return because(rkev1.WaitingForServerReason, "its infra machine is not provisioned")
+		return because(rkev1.WaitingForServerReason, "its infra machine is not provisioned yet")
 	case l.progress.delivered == nil && clouds.RunsElsewhere(l.ProviderID, l.Secret.AgentServer):
-		return because(rkev1.DuplicateServersReason, "its agent has registered from server %s, and its recorded server is %.100q: the cloud made more than one server for it. "+
+		return because(rkev1.DuplicateServersReason, "its agent registered from server %s, but its recorded server is %.100q: the cloud created more than one server for it. "+
 			"It gets no plan", l.Secret.AgentServer, l.ProviderID)
 	case len(l.InternalIPs) == 0 && len(l.ExternalIPs) == 0:
 		return because(rkev1.WaitingForServerReason, "its infra machine has no address yet")
 	case l.EarlierNode.Name != "":
-		return because(rkev1.NodeOfEarlierServerReason, "the cluster's Node %s is this machine's by its label, and has the provider ID %.100q of an earlier server, which cannot be changed. "+
-			"It is deleted when its kubelet has fallen silent, about a minute after its server is gone, and then the machine gets its plan. A kubelet of the server %.100q that took this Node over "+
-			"stays with it", l.EarlierNode.Name, l.EarlierNode.ProviderID, l.ProviderID).of("Node", l.EarlierNode.Name)
+		return because(rkev1.NodeOfEarlierServerReason, "the label of the cluster's Node %s names this machine, but the Node has the immutable provider ID %.100q of an earlier server. "+
+			"Drover deletes the Node when its kubelet stops reporting, about a minute after its server is gone. The machine then gets its plan. If the kubelet of the server %.100q uses this Node, "+
+			"the Node is not deleted", l.EarlierNode.Name, l.EarlierNode.ProviderID, l.ProviderID).of("Node", l.EarlierNode.Name)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (l *look) knowsServer() *fault {
 		return nil
 	}
 	if len(ready) == 0 {
-		return cmp.Or(l.earlierTiersDone(), because(rkev1.WaitingForControlPlaneReason, "no control plane is ready to be joined"))
+		return cmp.Or(l.earlierTiersDone(), because(rkev1.WaitingForControlPlaneReason, "no control plane machine is ready to accept joins"))
 	}
 	l.joinTo = ready[int(crc32.ChecksumIEEE([]byte(l.ID))%uint32(len(ready)))]
 	return nil
@@ -224,11 +224,11 @@ func refused(wanted plan.Plan, raw []byte, err error) *fault {
 	}
 	switch {
 	case err != nil:
-		return because(rkev1.ConfigInvalidReason, "its plan would be refused by the agent: %s", plan.Head(oneLine(err.Error()), 500))
+		return because(rkev1.ConfigInvalidReason, "the agent would reject its plan: %s", plan.Head(oneLine(err.Error()), 500))
 	case len(raw) > maxPlanBytes:
-		return because(rkev1.ConfigInvalidReason, "its plan would have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", len(raw), maxPlanBytes)
+		return because(rkev1.ConfigInvalidReason, "its plan would have %d bytes, and a Secret holds at most %d: use fewer or smaller files", len(raw), maxPlanBytes)
 	case size > maxPathBytes:
-		return because(rkev1.ConfigInvalidReason, "the paths of its plan's files have %d bytes, and at most %d are kept: fewer files are needed", size, maxPathBytes)
+		return because(rkev1.ConfigInvalidReason, "the paths of its plan's files have %d bytes (limit %d): use fewer files", size, maxPathBytes)
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ var planless = []string{rkev1.MachineDeletingReason, rkev1.NoRoleReason, rkev1.O
 func (l *look) earlierTiersDone() *fault {
 	for _, v := range l.before {
 		if !v.Done() && !slices.Contains(planless, v.Reason) {
-			return because(rkev1.WaitingForControlPlaneReason, "it waits for %s", v.Machine)
+			return because(rkev1.WaitingForControlPlaneReason, "waiting for %s", v.Machine)
 		}
 	}
 	return nil
@@ -264,5 +264,5 @@ func (l *look) hasTurn() *fault {
 	if len(names) > 3 {
 		names, more = names[:3], " and others"
 	}
-	return because(rkev1.WaitingForTurnReason, "at most %d of its kind may change at a time, and it waits for %s%s", t.limit, strings.Join(names, ", "), more)
+	return because(rkev1.WaitingForTurnReason, "at most %d machines of its role change at a time; waiting for %s%s", t.limit, strings.Join(names, ", "), more)
 }

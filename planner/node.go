@@ -142,7 +142,7 @@ func (l *look) kubelet(s settings) {
 		if !s.has(name, "provider-id=") {
 			continue
 		}
-		l.warn("%s: provider-id follows from the machine and cannot be set; it is passed over", name)
+		l.warn("%s: Drover sets provider-id from the machine; your value is ignored", name)
 		s[name] = slices.DeleteFunc(slices.Clone(s.list(name)), func(item any) bool {
 			text, _ := item.(string)
 			return strings.HasPrefix(text, "provider-id=")
@@ -182,7 +182,7 @@ func CheckTaints(taints []corev1.Taint) error {
 	for _, taint := range taints {
 		problems := append(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(taint.Value)...)
 		if !slices.Contains(effects, taint.Effect) {
-			problems = append(problems, fmt.Sprintf("its effect is %.40q, and none of %s, %s and %s", taint.Effect, effects[0], effects[1], effects[2]))
+			problems = append(problems, fmt.Sprintf("its effect is %.40q; it must be %s, %s or %s", taint.Effect, effects[0], effects[1], effects[2]))
 		}
 		if len(problems) > 0 {
 			return fmt.Errorf("taint %.100q: %s", taint.Key, problems[0])

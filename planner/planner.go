@@ -71,7 +71,7 @@ func (p *planner) releaseKnown() *fault {
 		return because(rkev1.KubernetesVersionUnknownReason, "spec.kubernetesVersion: %v", err)
 	}
 	if p.release = release; !release.Listed {
-		p.warn("%s is not in the catalogue of releases; it is installed by what is known of other releases of its line", release.Version)
+		p.warn("%s is not in the catalogue of releases; Drover installs it with the data of other releases of its minor version", release.Version)
 	}
 	return nil
 }
@@ -88,10 +88,10 @@ func (p *planner) versionReachable() *fault {
 		}
 		switch {
 		case wanted.Minor() < runs.Minor():
-			return because(rkev1.KubernetesVersionSkewReason, "spec.kubernetesVersion is %s, and %s runs %.40s: Kubernetes does not go back by a minor version, for an older one may not read "+
-				"what a newer one has written", p.release.Version, m.Name, m.KubeletVersion)
+			return because(rkev1.KubernetesVersionSkewReason, "spec.kubernetesVersion is %s, and %s runs %.40s: Kubernetes does not support a downgrade by a minor version, because an older version may not read "+
+				"the data of a newer one", p.release.Version, m.Name, m.KubeletVersion)
 		case wanted.Minor() > runs.Minor()+1:
-			return because(rkev1.KubernetesVersionSkewReason, "spec.kubernetesVersion is %s, and %s runs %.40s: Kubernetes goes from one minor version to the next; go to a release of %d.%d first",
+			return because(rkev1.KubernetesVersionSkewReason, "spec.kubernetesVersion is %s, and %s runs %.40s: Kubernetes cannot skip a minor version; upgrade to a release of %d.%d first",
 				p.release.Version, m.Name, m.KubeletVersion, runs.Major(), runs.Minor()+1)
 		}
 	}
@@ -124,15 +124,15 @@ func (p *planner) isComplete() *fault {
 		case p.bootstrapped():
 			return p.lost()
 		case len(p.staying(func(Roles) bool { return true })) == 0:
-			return because(rkev1.WaitingForMachinesReason, "the cluster has no machine that stays: they are made by MachineDeployments whose machines have the labels of their roles")
+			return because(rkev1.WaitingForMachinesReason, "the cluster has no machine, or all are being deleted. Create a MachineDeployment whose machines have the labels of their roles")
 		}
 		return because(rkev1.NoEtcdMachineReason, lacksLabel, rkev1.EtcdRoleLabel)
 	case len(p.staying(isControlPlane)) == 0:
 		return because(rkev1.NoControlPlaneMachineReason, lacksLabel, rkev1.ControlPlaneRoleLabel)
 	case p.Tokens.Server == "" || p.Tokens.Agent == "":
-		return because(rkev1.WaitingForTokensReason, "the cluster's join tokens are not made yet")
+		return because(rkev1.WaitingForTokensReason, "the cluster's join tokens do not exist yet")
 	case slices.ContainsFunc(p.Authorities.files(), func(f authorityFile) bool { return len(f.content) == 0 }):
-		return because(rkev1.WaitingForAuthoritiesReason, "the cluster's certificate authorities are not made yet")
+		return because(rkev1.WaitingForAuthoritiesReason, "the cluster's certificate authorities do not exist yet")
 	}
 	return nil
 }
@@ -150,17 +150,17 @@ func (p *planner) bootstrapped() bool {
 func (p *planner) lost() *fault {
 	for _, m := range p.staying(func(Roles) bool { return true }) {
 		if !m.Roles.Etcd && p.hasMade(m) {
-			return because(rkev1.NoEtcdMachineReason, "%s made the cluster and has its etcd data, but has lost the label %s=true: give it back, "+
+			return because(rkev1.NoEtcdMachineReason, "%s holds the cluster's etcd data, but no longer has the label %s=true: set the label again, "+
 				"in the template of its MachineDeployment if it has one", m.Name, rkev1.EtcdRoleLabel)
 		}
 	}
 	if at := slices.IndexFunc(p.Machines, func(m Machine) bool { return m.Restored && m.Roles.Etcd }); at >= 0 {
-		return because(rkev1.OwnerUnknownReason, "%s, whose server has the cluster's data, came from a backup with owners that are not there: the server is left as it is, and no other is made. "+
-			"Restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md says", p.Machines[at].Name)
+		return because(rkev1.OwnerUnknownReason, "%s, whose server holds the cluster's data, was restored from a backup with owners that do not exist. Drover does not change its server, and creates no other. "+
+			"Restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md describes", p.Machines[at].Name)
 	}
-	const words = "the cluster was made before, and no machine has its etcd data any more: a new machine would be an empty cluster"
+	const words = "the cluster existed before, and no machine has its etcd data. A new machine would start an empty cluster"
 	if p.Bootstrapped && p.OlderState != "" {
-		return because(rkev1.EtcdLostReason, words+". The Secret %s, which says so, is older than this Cluster", p.OlderState)
+		return because(rkev1.EtcdLostReason, words+". The Secret %s, which records the earlier cluster, is older than this Cluster", p.OlderState)
 	}
 	return because(rkev1.EtcdLostReason, words)
 }
@@ -212,7 +212,7 @@ func (p *planner) warnOfSpec() {
 		{"upgradeStrategy.workerDrainOptions", s.UpgradeStrategy.WorkerDrainOptions.Enabled}, {"dataDirectories.provisioning", s.DataDirectories.Provisioning != ""},
 	} {
 		if field.given {
-			p.warn("spec.%s is not acted on yet", field.name)
+			p.warn("spec.%s has no effect yet", field.name)
 		}
 	}
 	selectors := slices.Clone(p.files)

@@ -198,7 +198,7 @@ func TestCheckLabelsAndTaints(t *testing.T) {
 	require.ErrorContains(t, planner.CheckLabels(map[string]string{"not a label": "x"}), `label "not a label": `)
 	require.NoError(t, planner.CheckTaints([]corev1.Taint{taint("only", "db", "NoExecute"), taint("a", "", "PreferNoSchedule")}))
 	require.EqualError(t, planner.CheckTaints([]corev1.Taint{taint("dedicated", "", "Nonsense")}),
-		`taint "dedicated": its effect is "Nonsense", and none of NoSchedule, PreferNoSchedule and NoExecute`)
+		`taint "dedicated": its effect is "Nonsense"; it must be NoSchedule, PreferNoSchedule or NoExecute`)
 	require.ErrorContains(t, planner.CheckTaints([]corev1.Taint{taint("", "", "NoSchedule")}), `taint "": `)
 }
 
@@ -254,7 +254,7 @@ func TestPlan_tooLarge(t *testing.T) {
 	w.cluster.Spec.AdditionalManifest = strings.Repeat("x", 700<<10)
 	v := planner.Plan(w.snapshot()).Machines[0]
 	require.Equal(t, rkev1.ConfigInvalidReason, v.Reason)
-	require.Contains(t, v.Message, "a Secret has room for")
+	require.Contains(t, v.Message, "a Secret holds at most")
 	require.Nil(t, v.Delivery)
 }
 
@@ -275,7 +275,7 @@ func TestPlan_oneKeyManyTimes(t *testing.T) {
 	v := planner.Plan(c).Machines[0]
 	runtime.ReadMemStats(&after)
 	require.Equal(t, rkev1.ConfigInvalidReason, v.Reason)
-	require.Contains(t, v.Message, "fewer or smaller ones are needed")
+	require.Contains(t, v.Message, "use fewer or smaller files")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 }
 
@@ -328,8 +328,8 @@ func TestPlan_bounds(t *testing.T) {
 		reason, says string
 	}{
 		"references":      {named, 50, rkev1.ReferencesExceededReason, "spec names more than 100 Secrets and ConfigMaps"},
-		"labels selected": {selecting, 2000, rkev1.ConfigInvalidReason, "ask for 2001 labels, and at most 2000"},
-		"arguments":       {arguments, 2000, rkev1.ConfigInvalidReason, "have 2001 arguments, and at most 2000"},
+		"labels selected": {selecting, 2000, rkev1.ConfigInvalidReason, "have 2001 labels (limit 2000)"},
+		"arguments":       {arguments, 2000, rkev1.ConfigInvalidReason, "have 2001 arguments (limit 2000)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -42,16 +42,16 @@ func (p *progress) stand(s *Secret) {
 	}
 	if p.reason == rkev1.WaitingForProbesReason && s.Overdue {
 		p.reason = rkev1.ProbesFailingReason
-		p.message = fmt.Sprintf("its plan is applied, and for more than %d minutes it is %s", int(ProbesPatience.Minutes()), p.message)
+		p.message = fmt.Sprintf("its plan is applied, but for more than %d minutes it has been %s", int(ProbesPatience.Minutes()), p.message)
 	}
 	if !s.SilentSince.IsZero() {
 		p.reason, p.message = rkev1.AgentSilentReason, "its agent has not called the manager since "+s.SilentSince.UTC().Format(time.RFC3339)+
-			": how its server is doing is not known, and no plan reaches it"
+			". The state of its server is unknown, and its server gets no new plan"
 	}
 }
 
 // unsaid stands for words that an agent owes.
-const unsaid = "it did not say why"
+const unsaid = "it reported no cause"
 
 // stage is how far the agent has applied the plan.
 func stage(data map[string][]byte, checksum string) (reason, message string) {
@@ -63,7 +63,7 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	case plan.StateSucceeded:
 		return rkev1.UpToDateReason, ""
 	case plan.StateFailed, plan.StateCanceled:
-		return rkev1.PlanFailedReason, "its agent has given the plan up: " + cmp.Or(failure(data, checksum), unsaid)
+		return rkev1.PlanFailedReason, "its agent gave up the plan: " + cmp.Or(failure(data, checksum), unsaid)
 	case plan.StateNone:
 	}
 	// An agent of the old protocol, and states that we do not know.
@@ -78,14 +78,14 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 
 // applying is how an agent fares that has taken up the plan, and the instruction that takes long, if one does.
 func applying(data map[string][]byte, checksum string) (reason, message string) {
-	reason, message = rkev1.ApplyingPlanReason, "its agent applies the plan"
+	reason, message = rkev1.ApplyingPlanReason, "its agent is applying the plan"
 	if why := stuck(data, checksum); why != "" {
 		reason, message = rkev1.AgentStuckReason, why
 	} else if why := failure(data, checksum); why != "" {
 		reason, message = rkev1.RetryingPlanReason, why
 	}
 	if is := said(data, checksum).Running; is != "" {
-		message += ", and is at " + oneLine(is)
+		message += ", at " + oneLine(is)
 	}
 	return reason, message
 }
@@ -97,10 +97,10 @@ func notTaken(data map[string][]byte, checksum string) (reason, message string) 
 		return rkev1.AgentStuckReason, why
 	}
 	if len(data[plan.KeyAgentPublicKey]) == 0 {
-		return rkev1.WaitingForAgentReason, "its agent has not called the manager yet, which takes as long as its server needs to start; if it never does, " +
-			"the server has not run its bootstrap data, cannot reach the manager, or is shown a certificate that it was not told of"
+		return rkev1.WaitingForAgentReason, "its agent has not called the manager yet. It calls after its server has started. If it never calls, " +
+			"the server has not run its bootstrap data, cannot reach the manager, or does not trust the manager's certificate"
 	}
-	return rkev1.WaitingForAgentReason, "its agent has not taken up the plan"
+	return rkev1.WaitingForAgentReason, "its agent has not started the plan"
 }
 
 // said is what the agent says of the plan; empty where it says nothing of it.
@@ -137,7 +137,7 @@ func stuck(data map[string][]byte, checksum string) string {
 	if status.Step != "" || status.Message == "" {
 		return ""
 	}
-	return "its agent cannot go on: " + oneLine(status.Message)
+	return "its agent cannot continue: " + oneLine(status.Message)
 }
 
 // oneLine is a text of the agent's as a part of a condition's message.
@@ -147,7 +147,7 @@ func oneLine(text string) string { return plan.Head(strings.Join(strings.Fields(
 func health(data map[string][]byte, probes []string) (reason, message string) {
 	statuses, err := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
 	if err != nil {
-		return rkev1.WaitingForProbesReason, "not known to be healthy: what its agent says of probes cannot be read"
+		return rkev1.WaitingForProbesReason, "its health is unknown, because its agent's report of probes cannot be read"
 	}
 	status, _ := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	var unhealthy []string

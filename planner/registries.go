@@ -73,7 +73,7 @@ func mirrors(spec *rkev1.Registry) map[string]plan.Mirror {
 func (p *planner) registrySecret(host, field, name string) (Object, error) {
 	object, found := p.Objects[ObjectKey{SecretKind, name}]
 	if !found {
-		return object, because(rkev1.RegistrySecretMissingReason, "spec.registries.configs[%.100q].%s: there is no Secret %.100q in the control plane's namespace", host, field, name)
+		return object, because(rkev1.RegistrySecretMissingReason, "spec.registries.configs[%.100q].%s: Secret %.100q does not exist in the control plane's namespace", host, field, name)
 	}
 	return object, nil
 }
@@ -100,10 +100,10 @@ func (p *planner) registryAuth(host string, config rkev1.RegistryConfig) (*plan.
 	case string(corev1.SecretTypeDockerConfigJson):
 		auth, lacks = dockerAuth(secret.Data[corev1.DockerConfigJsonKey], host)
 	default:
-		lacks = fmt.Sprintf("types are %s, %s and %s", rkev1.AuthConfigSecretType, corev1.SecretTypeBasicAuth, corev1.SecretTypeDockerConfigJson)
+		lacks = fmt.Sprintf("its type must be %s, %s or %s", rkev1.AuthConfigSecretType, corev1.SecretTypeBasicAuth, corev1.SecretTypeDockerConfigJson)
 	}
 	if !isComplete(auth) {
-		return nil, because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].%s: Secret %.100q of type %.60q has no credential for it: %s",
+		return nil, because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].%s: Secret %.100q of type %.60q has no credential for this registry: %s",
 			host, field, config.AuthConfigSecretName, secret.Type, lacks)
 	}
 	return &auth, nil
@@ -170,7 +170,7 @@ func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*plan.R
 	ca := config.CABundle
 	if lacksCertificate(ca) {
 		return nil, nil, because(rkev1.ConfigInvalidReason,
-			"spec.registries.configs[%.100q].caBundle: there is no certificate in it, which it has as PEM, in base64", host)
+			"spec.registries.configs[%.100q].caBundle must contain certificates as PEM in base64", host)
 	}
 	if config.TLSSecretName != "" {
 		certificate, key, authority, err := p.tlsSecret(host, config)
@@ -181,7 +181,7 @@ func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*plan.R
 	}
 	settings.CAFile = add("ca.crt", ca)
 	if len(files) > 0 && !folder.MatchString(host) {
-		return nil, nil, because(rkev1.ConfigInvalidReason, "spec.registries.configs: %.100q is no name of a registry, with or without a port", host)
+		return nil, nil, because(rkev1.ConfigInvalidReason, "spec.registries.configs: %.100q is not a registry's host name with an optional port", host)
 	}
 	if settings == (plan.RegistryTLS{}) {
 		return nil, nil, nil
@@ -203,13 +203,13 @@ func (p *planner) tlsSecret(host string, config rkev1.RegistryConfig) (certifica
 		return nil, nil, nil, invalid("is not of type " + string(corev1.SecretTypeTLS) + ", or lacks " + corev1.TLSCertKey + " or " + corev1.TLSPrivateKeyKey)
 	}
 	if _, err := tls.X509KeyPair(certificate, key); err != nil {
-		return nil, nil, nil, invalid("has no certificate in its " + corev1.TLSCertKey + " that goes with the private key in its " + corev1.TLSPrivateKeyKey)
+		return nil, nil, nil, invalid("has no certificate in " + corev1.TLSCertKey + " that matches the private key in " + corev1.TLSPrivateKeyKey)
 	}
 	if len(ca) == 0 {
 		ca = secret.Data["ca.crt"]
 	}
 	if lacksCertificate(ca) {
-		return nil, nil, nil, invalid("has no certificate in its ca.crt")
+		return nil, nil, nil, invalid("has no certificate in ca.crt")
 	}
 	return certificate, key, ca, nil
 }

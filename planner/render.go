@@ -54,7 +54,7 @@ func (l *look) render() (plan.Plan, error) {
 		files = append(files, more...)
 	}
 	if path := twice(files); path != "" {
-		return plan.Plan{}, because(rkev1.ConfigInvalidReason, "two files of its plan are %s: one of them is of spec.machineSelectorFiles", path)
+		return plan.Plan{}, because(rkev1.ConfigInvalidReason, "its plan has the file %s twice: change the path in spec.machineSelectorFiles", path)
 	}
 	instruction, err := l.install(config, files)
 	if err != nil {

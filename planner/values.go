@@ -62,7 +62,7 @@ func decode(raw apiextensionsv1.JSON) (any, error) {
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil || decoder.More() {
-		return nil, errors.New("is no JSON value")
+		return nil, errors.New("is not a valid JSON value")
 	}
 	if depth(value) > maxDepth {
 		return nil, fmt.Errorf("is more than %d levels deep", maxDepth)
@@ -114,7 +114,7 @@ func check(value any, kind releases.Kind) (any, error) {
 		ok = true
 	}
 	if !ok {
-		return nil, fmt.Errorf("takes %s, and is %s", kind, described(value))
+		return nil, fmt.Errorf("must be %s, and is %s", kind, described(value))
 	}
 	return value, nil
 }

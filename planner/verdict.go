@@ -91,7 +91,7 @@ func (f *fault) of(kind, name string) *fault {
 func summary(verdicts []Verdict) (reason, message string) {
 	waiting := slices.DeleteFunc(slices.Clone(verdicts), Verdict.Done)
 	if len(waiting) == 0 {
-		return rkev1.ReconciledReason, "all machines are as the specification says"
+		return rkev1.ReconciledReason, "all machines match the specification"
 	}
 	rank := map[bool]int{true: 0, false: 1}
 	slices.SortStableFunc(waiting, func(a, b Verdict) int { return rank[stops(a.Reason)] - rank[stops(b.Reason)] })

@@ -28,7 +28,7 @@ import (
 // never run together.
 func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Operation) error {
 	if s.state.takenBy != "" {
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s %s. Nothing was made for this machine",
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s %s. Nothing was created for this machine",
 			jobrunner.StateSecretName(s.GetName()), s.state.takenBy), 0)
 	}
 	if err := r.checkTaggedUID(ctx, s); err != nil {
@@ -174,7 +174,7 @@ func (s *scope) untilDue(pods []corev1.Pod) time.Duration {
 
 // underWay says the same from a Job's start to its end, for each change of words would be a write.
 func underWay(job string, attempt int32, after time.Duration) error {
-	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is under way, attempt %d", job, attempt), after)
+	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is running, attempt %d", job, attempt), after)
 }
 
 // factsOf is what decides what is done about an attempt.
@@ -224,9 +224,9 @@ func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do act
 	// This is what requestHash is made of.
 	cost := ""
 	if f.made >= jobrunner.MadeBudget {
-		cost = fmt.Sprintf("%d attempts made a server and failed, and each costs money. ", f.made)
+		cost = fmt.Sprintf("%d attempts created a server and then failed, and each server costs money. ", f.made)
 	}
-	return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %sNo other attempt is made until the machine, its credential, its bootstrap data, its NodeDriver or the "+
+	return step.Stall(rkev1.AttemptsExhaustedReason, fmt.Errorf("%s. %sThe manager makes no further attempt until the machine, its credential, its bootstrap data, its NodeDriver or the "+
 		"manager's settings (proxy, CA, image) change, or the annotation %s gets a new value", failed, cost, rkev1.RetryAnnotation))
 }
 
@@ -287,16 +287,16 @@ func isSame(known, last *rkev1.AttemptStatus) bool {
 func (s *scope) succeeded() {
 	claim := s.state.Claim
 	if claim.Operation == state.Remove {
-		says := fmt.Sprintf("Job %s has removed server %s", s.status.JobName, s.state.InstanceName)
+		says := fmt.Sprintf("Job %s removed server %s", s.status.JobName, s.state.InstanceName)
 		if result := s.state.Result.Value; s.cloud().TakesHosts() && result.Operation == state.Remove {
 			says = fmt.Sprintf("Job %s of %s has ended: %s", s.status.JobName, s.state.InstanceName, cmp.Or(strings.Join(result.Notes, "; "), "nothing was on its host"))
 		}
 		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, says)
 		return
 	}
-	says := fmt.Sprintf("Job %s has made server %s, attempt %d", s.status.JobName, s.state.InstanceName, claim.Attempt)
+	says := fmt.Sprintf("Job %s created server %s, attempt %d", s.status.JobName, s.state.InstanceName, claim.Attempt)
 	if taken := s.state.Result.Value.Taken; taken != "" && s.state.Result.Value.Operation == state.Create {
-		says = fmt.Sprintf("Job %s has taken server %s, attempt %d: %s", s.status.JobName, s.state.InstanceName, claim.Attempt, taken)
+		says = fmt.Sprintf("Job %s took over server %s, attempt %d: %s", s.status.JobName, s.state.InstanceName, claim.Attempt, taken)
 	}
 	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, says)
 }

@@ -55,7 +55,7 @@ func TestMadeBudget(t *testing.T) {
 		attempt += 2
 	}
 	says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
-	require.Contains(t, says, "5 attempts made a server and failed, and each costs money")
+	require.Contains(t, says, "5 attempts created a server and then failed, and each server costs money")
 	s.clock.SetTime(s.clock.Now().Add(1000 * time.Hour))
 	require.EqualValues(t, 10, s.reconcile().Attempts)
 	s.annotate(rkev1.RetryAnnotation, "the user looked")
@@ -81,7 +81,7 @@ func TestArm(t *testing.T) {
 	})
 	s.annotate(rkev1.RetryAnnotation, "1")
 	s.reconcile()
-	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForBootstrapReason).Message, "is for attempt 1, and its provider makes it for attempt 2")
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForBootstrapReason).Message, "is for attempt 1; waiting for its provider to write it for attempt 2")
 	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
 	bootstrap(func(secret *corev1.Secret) {
 		require.Equal(t, "2", secret.Annotations[rkev1.CreateAttemptAnnotation])
@@ -202,5 +202,5 @@ func TestTaken_isTold(t *testing.T) {
 	s.succeed(1)
 	s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded, Taken: "its driver had made it and failed: no volume", EndTime: s.clock.Now()}})
 	s.reconcile()
-	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobSucceededReason).Message, "has taken server m, attempt 1: its driver had made it and failed: no volume")
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobSucceededReason).Message, "took over server m, attempt 1: its driver had made it and failed: no volume")
 }

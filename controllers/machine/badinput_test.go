@@ -102,7 +102,7 @@ func badInputs() []badInput {
 			mend: func(w *world, _ *subject) { w.setKey("bootstrap", "value", "#!/bin/sh") }},
 		{name: "bootstrap Secret of a name that none can have",
 			prepare:   func(w *world, s *subject) { s.bootstrapFrom(w, "../../x") },
-			condition: rkev1.BootstrapReadyCondition, reason: rkev1.BootstrapSecretInvalidReason, message: `CAPI Machine m is "../../x", which no Secret is called`,
+			condition: rkev1.BootstrapReadyCondition, reason: rkev1.BootstrapSecretInvalidReason, message: `CAPI Machine m is "../../x", which is not a valid name of a Secret`,
 			mend: func(w *world, s *subject) { s.bootstrapFrom(w, "bootstrap") }},
 		{name: "user data over the cloud's limit",
 			prepare: func(w *world, _ *subject) {
@@ -301,7 +301,7 @@ func TestBadInput_foreignAccess(t *testing.T) {
 				result := testkit.ExpectReconciled(t, s.reconciler, s.obj)
 				s.read()
 				c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
-				require.Contains(t, c.Message, fmt.Sprintf("there is a %s %s that is not of this machine", kind, foreign.GetName()))
+				require.Contains(t, c.Message, fmt.Sprintf("the %s %s does not belong to this machine", kind, foreign.GetName()))
 				require.Equal(t, time.Minute, result.RequeueAfter, "nobody watches it")
 				s.reconcile()
 				require.Equal(t, before, testkit.ExpectExists(t, w.client, foreign).GetResourceVersion(), "it is left as it was")

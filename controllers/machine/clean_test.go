@@ -64,31 +64,31 @@ func TestDelete_cleanedByPlan(t *testing.T) {
 				return meta.FindStatusCondition(status.Conditions, rkev1.DeleteJobCondition).Message
 			}
 			require.Contains(t, message(), "HostNotCleaned")
-			require.Contains(t, message(), "Its agent gets a plan that cleans it, unless it never took up a plan", "what holds when it is read after the agent was told, too")
+			require.Contains(t, message(), "Its agent gets a plan that cleans the host, if the agent has ever started a plan", "what holds when it is read after the agent was told, too")
 
 			s.plans("another", nil)
-			require.Contains(t, message(), "Its agent gets a plan that cleans it")
+			require.Contains(t, message(), "Its agent gets a plan that cleans the host")
 			s.plans(uid, map[string]string{plan.KeyPlan: `{"probes":{}}`, plan.KeyState: string(plan.StatePending)})
-			require.Contains(t, message(), "Its agent was told to clean the host by plan, and has not taken that up (drover why m tells when it called last). The next attempt")
+			require.Contains(t, message(), "Its agent got a plan to clean the host, and has not started it (drover why m shows when the agent last called). The next attempt")
 			require.Contains(t, message(), "read the agent's report: drover logs m -n ")
 			writes := s.wrote()
 			s.reconcile()
 			require.Equal(t, writes, s.wrote(), "nothing changed, nothing is written")
 
 			s.plans(uid, map[string]string{plan.KeyState: string(plan.StateInProgress)})
-			require.Contains(t, message(), "Its agent was told to clean the host by plan, and is at it")
+			require.Contains(t, message(), "Its agent got a plan to clean the host, and is applying it")
 
 			checksum := plan.Checksum([]byte(`{"probes":{}}`))
 			status, err := json.Marshal(plan.AgentStatus{Checksum: checksum, Step: "instruction clean", Message: "exit status 1", Output: "SECRET"})
 			require.NoError(t, err)
 			s.plans(uid, map[string]string{plan.KeyState: string(plan.StateInProgress), plan.KeyAgentStatus: string(status)})
-			require.Contains(t, message(), "which failed too: instruction clean: exit status 1 (drover logs m --agent tells more)")
+			require.Contains(t, message(), "which failed too: instruction clean: exit status 1 (see drover logs m --agent)")
 			require.NotContains(t, message(), "SECRET")
 
 			s.plans(uid, map[string]string{plan.KeyState: string(plan.StateSucceeded), plan.KeyAppliedChecksum: checksum})
 			s.events()
 			s.goes()
-			require.Contains(t, strings.Join(s.events(), "\n"), "the machine's agent has cleaned the host, by plan")
+			require.Contains(t, strings.Join(s.events(), "\n"), "the machine's agent cleaned the host by plan")
 			testkit.ExpectNotFound(t, s.client, s.job(state.Remove, 2))
 		})
 	}
@@ -139,7 +139,7 @@ func TestDelete_nobodyCleansByPlan(t *testing.T) {
 		s.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b-machine-plan"}})
 		s.reconcile()
 		s.reconcile()
-		require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason).Message, "the plan Secret b-machine-plan, which it follows, is gone")
+		require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason).Message, "because its plan Secret b-machine-plan does not exist")
 	})
 	t.Run("a Secret that is no plan's", func(t *testing.T) {
 		s := going(t)

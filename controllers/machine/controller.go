@@ -233,7 +233,7 @@ func (c *Controller) addKind(ctx context.Context, name string, kind Kind) error 
 	if known {
 		return nil
 	}
-	log.FromContext(ctx).Info("Starting to watch a kind of machine", "kind", kind.GVK.Kind, "driver", kind.Driver)
+	log.FromContext(ctx).Info("Starting the watch of a machine kind", "kind", kind.GVK.Kind, "driver", kind.Driver)
 	if err := c.watch(kind.GVK); err != nil {
 		c.mu.Lock()
 		delete(c.kinds, kind.GVK)
@@ -255,7 +255,7 @@ func (c *Controller) removeKind(ctx context.Context, name string) error {
 	ofKind := func(r Request) bool { return r.Kind == gvk }
 	c.breaker.LeaveAll(ofKind, c.options.Clock.Now())
 	c.jobs.ReleaseAll(ofKind)
-	log.FromContext(ctx).Info("Stopping to watch a kind of machine", "kind", gvk.Kind)
+	log.FromContext(ctx).Info("Stopping the watch of a machine kind", "kind", gvk.Kind)
 	if err := c.stop(ctx, gvk); err != nil {
 		return fmt.Errorf("stopping the watch of %s: %w", gvk.Kind, err)
 	}
@@ -280,7 +280,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 	machines, err := controller.NewTyped("drover-machine", mgr, controller.TypedOptions[Request]{
 		Reconciler: c, MaxConcurrentReconciles: c.options.Workers, NewQueue: queue})
 	if err != nil {
-		return fmt.Errorf("making the machine controller: %w", err)
+		return fmt.Errorf("creating the machine controller: %w", err)
 	}
 	c.watch = func(gvk schema.GroupVersionKind) error {
 		itself := func(_ context.Context, obj *metav1.PartialObjectMetadata) []Request {
@@ -319,7 +319,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 	// The controller that follows the CRDs.
 	kinds, err := controller.New("machine-kinds", mgr, controller.Options{Reconciler: reconcile.Func(c.reconcileCRD)})
 	if err != nil {
-		return fmt.Errorf("making the controller of kinds: %w", err)
+		return fmt.Errorf("creating the controller of kinds: %w", err)
 	}
 	// Their metadata tell when to look; whole CRDs, of which a cluster has many, would fill the cache.
 	crds := source.Kind(mgr.GetCache(), metadataOf(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")),

@@ -386,7 +386,7 @@ func TestCreate_exhaustedStaysExhaustedWithoutItsJob(t *testing.T) {
 	}
 	says := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
 	require.Contains(t, says, "OutOfMemory")
-	require.Contains(t, says, "5 attempts made a server and failed, and each costs money")
+	require.Contains(t, says, "5 attempts created a server and then failed, and each server costs money")
 	last := s.read().LastAttempt
 	require.Equal(t, rkev1.ClassUnknown, last.Class)
 

@@ -73,14 +73,14 @@ func (r *Reconciler) credentialHelp(s *scope) string {
 	name := s.CredentialName()
 	switch {
 	case s.recalled != "":
-		return fmt.Sprintf("It was the credential that was used last: %s", s.recalled)
+		return fmt.Sprintf("The Job used the last valid credential: %s", s.recalled)
 	case name == "" && keys == "":
-		return fmt.Sprintf("Driver %s takes its credential from the machine's spec: look at it there", r.kind.Driver)
+		return fmt.Sprintf("Driver %s takes its credential from the machine's spec: check it there", r.kind.Driver)
 	case name == "":
-		return fmt.Sprintf("No Secret was given: look at the machine's spec, or name a Secret with the keys %s in its spec.common.cloudCredentialSecretName", keys)
+		return fmt.Sprintf("No Secret was given: check the machine's spec, or name a Secret with the keys %s in its spec.common.cloudCredentialSecretName", keys)
 	}
 	key := credential.Parse(s.GetNamespace(), name)
-	return fmt.Sprintf("The credential is that of Secret %s in namespace %s: look at its keys %s", key.Name, key.Namespace, keys)
+	return fmt.Sprintf("The credential comes from Secret %s in namespace %s: check its keys %s", key.Name, key.Namespace, keys)
 }
 
 // maxDropped bounds what a condition tells of a forged credential.
@@ -100,9 +100,9 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 		return err
 	}
 	if last.Name != "" {
-		message := says + "; the server is removed with the credential that was used last"
+		message := says + "; the server is removed with the last valid credential"
 		if dropped := credential.KeepOwn(r.kind.Driver, r.kind.Fields, last.Env, last.Files); len(dropped) > 0 {
-			message += fmt.Sprintf(", in which %s are none of the driver's and are left out", state.Printable(strings.Join(dropped, ", "), maxDropped))
+			message += fmt.Sprintf("; its keys %s are not fields of the driver and are ignored", state.Printable(strings.Join(dropped, ", "), maxDropped))
 		}
 		s.credential, s.recalled = last, says
 		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason, message)

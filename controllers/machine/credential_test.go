@@ -326,7 +326,7 @@ func TestCredential_inTheSpec(t *testing.T) {
 	s.refuse(state.Create, 1)
 	s.reconcile()
 	message := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message
-	require.Contains(t, message, "No Secret was given: look at the machine's spec, or name a Secret with the keys keyText, token in its spec.common.cloudCredentialSecretName")
+	require.Contains(t, message, "No Secret was given: check the machine's spec, or name a Secret with the keys keyText, token in its spec.common.cloudCredentialSecretName")
 	require.NotContains(t, message, "from-the-spec")
 }
 
@@ -440,7 +440,7 @@ func TestCredential_removeIsPacedWithoutItsSecret(t *testing.T) {
 	require.Equal(t, next, status.NextAttemptTime)
 	require.Equal(t, "m-rm-1", status.JobName)
 	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message,
-		"It was the credential that was used last: the credential Secret cred is not there")
+		"The Job used the last valid credential: the credential Secret cred is not there")
 	s.secret("cred", "Opaque", map[string]string{"accessToken": "right"})
 	s.reconcile()
 	require.Equal(t, "right", s.tokenOf(state.Remove, 2))

@@ -282,8 +282,8 @@ func TestAbandoned(t *testing.T) {
 func TestMark_forceRemoveOfATemplate(t *testing.T) {
 	template := func(s *scope) { s.SetAnnotations(map[string]string{rkev1.ForceRemoveAnnotation: "true"}) }
 	err := scopeOf(template).mark(step.Wait(rkev1.WaitingForRetryReason, "the cloud said no", 0))
-	require.ErrorContains(t, err, "the cloud said no. The annotation provisioning.cattle.io/force-machine-remove=true gives no server up")
-	require.ErrorContains(t, err, "give it the machine's name, m1")
+	require.ErrorContains(t, err, "the cloud said no. The annotation provisioning.cattle.io/force-machine-remove=true does not give up the server")
+	require.ErrorContains(t, err, "set it to the machine's name, m1")
 	require.Equal(t, rkev1.WaitingForRetryReason, stepReason(err))
 	require.NoError(t, scopeOf(template).mark(nil))
 }
@@ -306,11 +306,11 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 	made := stateWith(map[string]string{
 		state.JournalKey: `{"phase":"Recorded","instanceName":"m1"}`,
 		state.ServerKey:  `{"instanceID":"123","addresses":[{"type":"ExternalIP","address":"198.18.0.7"},{"type":"InternalIP","address":"10.0.0.1"}]}`})
-	const server = "the user gave the server up. At the cloud there may be left: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1"
+	const server = "a user gave up the server. These resources may remain in the cloud: a server named m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1"
 	for driver, want := range map[string]string{
-		"acme": server + ", with its SSH key, disks and whatever else the driver made",
+		"acme": server + ", with its SSH key, disks and other resources that the driver created",
 		"none": server,
-		"generic": "the user gave the host up, which was not cleaned: that of m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1" +
+		"generic": "a user gave up the host, which was not cleaned: the host of m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1" +
 			", with the agent and its k3s or RKE2 on the host, and the file /var/lib/drover/claim, which keeps other machines away. A host that was given up joins its cluster again " +
 			"when it is powered on, as a Node without a Machine, which nobody manages: clean it by hand, and delete its Node.",
 		"digitalocean": server + ", with its SSH key",
@@ -319,9 +319,9 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 		require.Equal(t, want, scopeOf(made, func(s *scope) { s.driver.ref.Name = driver }).leftBehind(), driver)
 	}
 	late := stateWith(map[string]string{state.JournalKey: `{"phase":"Intent","instanceName":"m1"}`, state.ResultKey: `{"outcome":"Failed","recorded":"ServerID srv-1"}`})
-	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named m1, of which the driver recorded ServerID srv-1, with its SSH key, disks "+
-		"and whatever else the driver made", scopeOf(late).leftBehind())
-	require.Equal(t, "the user gave the server up. At the cloud there may be left: a server named , with its SSH key, disks and whatever else the driver made",
+	require.Equal(t, "a user gave up the server. These resources may remain in the cloud: a server named m1, of which the driver recorded ServerID srv-1, with its SSH key, disks "+
+		"and other resources that the driver created", scopeOf(late).leftBehind())
+	require.Equal(t, "a user gave up the server. These resources may remain in the cloud: a server named , with its SSH key, disks and other resources that the driver created",
 		scopeOf().leftBehind(), "nothing is known")
 }
 
@@ -458,14 +458,14 @@ func TestUnusable_saysWhy(t *testing.T) {
 	}{
 		"read":            {func(nd *managementv3.NodeDriver) { nd.Status.Digest = "d" }, ""},
 		"being read anew": {func(nd *managementv3.NodeDriver) { nd.Status.Digest, nd.Spec.Version = "d", "2" }, ""},
-		"not read":        {nil, "is not ready: it was not downloaded and read yet"},
+		"not read":        {nil, "is not ready: it is not downloaded and read yet"},
 		"failed": {func(nd *managementv3.NodeDriver) {
 			nd.Status.Conditions = []metav1.Condition{{Type: "Ready", Message: "404 Not Found"}}
 		}, "is not ready: 404 Not Found"},
 		"inactive":     {func(nd *managementv3.NodeDriver) { nd.Status.Digest, nd.Spec.Active = "d", false }, "is inactive: set its spec.active to true"},
-		"going":        {func(nd *managementv3.NodeDriver) { nd.Status.Digest, nd.DeletionTimestamp = "d", &now }, "is being deleted: no new servers are made with it"},
+		"going":        {func(nd *managementv3.NodeDriver) { nd.Status.Digest, nd.DeletionTimestamp = "d", &now }, "is being deleted, so Drover creates no new servers with it"},
 		"built in":     {func(nd *managementv3.NodeDriver) { nd.Spec.URL, nd.Spec.DisplayName = "local://", "digitalocean" }, ""},
-		"not built in": {func(nd *managementv3.NodeDriver) { nd.Spec.URL = "local://" }, "is not built in: give its url and checksum"},
+		"not built in": {func(nd *managementv3.NodeDriver) { nd.Spec.URL = "local://" }, "is not built in: set its url and checksum"},
 		"built in and inactive": {func(nd *managementv3.NodeDriver) {
 			nd.Spec.URL, nd.Spec.DisplayName, nd.Spec.Active = "local://", "digitalocean", false
 		}, "is inactive: set its spec.active to true"},
@@ -516,16 +516,16 @@ func TestCredentialHelp(t *testing.T) {
 		facts []func(*scope)
 		want  string
 	}{
-		"its own namespace": {withToken, []func(*scope){named("cloud")}, "The credential is that of Secret cloud in namespace a: look at its keys token"},
-		"another namespace": {withToken, []func(*scope){named("b:cloud")}, "The credential is that of Secret cloud in namespace b: look at its keys token"},
-		"the key is in the spec, others may be in the Secret": {withToken, []func(*scope){named("cloud"), inSpec}, "The credential is that of Secret cloud in namespace a: look at its keys token, user"},
+		"its own namespace": {withToken, []func(*scope){named("cloud")}, "The credential comes from Secret cloud in namespace a: check its keys token"},
+		"another namespace": {withToken, []func(*scope){named("b:cloud")}, "The credential comes from Secret cloud in namespace b: check its keys token"},
+		"the key is in the spec, others may be in the Secret": {withToken, []func(*scope){named("cloud"), inSpec}, "The credential comes from Secret cloud in namespace a: check its keys token, user"},
 		"as it was at the creation": {withToken, []func(*scope){func(s *scope) {
 			_ = unstructured.SetNestedField(s.Object, "was", "status", "cloudCredentialSecretName")
-		}}, "The credential is that of Secret was in namespace a: look at its keys token"},
-		"none":                     {withToken, nil, "No Secret was given: look at the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName"},
-		"a driver that takes none": {[]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}}, nil, "Driver acme takes its credential from the machine's spec: look at it there"},
+		}}, "The credential comes from Secret was in namespace a: check its keys token"},
+		"none":                     {withToken, nil, "No Secret was given: check the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName"},
+		"a driver that takes none": {[]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}}, nil, "Driver acme takes its credential from the machine's spec: check it there"},
 		"recalled": {withToken, []func(*scope){named("cloud"), func(s *scope) { s.recalled = "the credential Secret cloud is not there" }},
-			"It was the credential that was used last: the credential Secret cloud is not there"},
+			"The Job used the last valid credential: the credential Secret cloud is not there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{kind: Kind{Driver: "acme", Fields: acmeFields(t, tt.flags...)}}

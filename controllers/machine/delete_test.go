@@ -419,7 +419,7 @@ func TestDelete_stateIsGoneBeforeTheMachine(t *testing.T) {
 			s.goes()
 			events := s.events()
 			require.Len(t, events, 1)
-			require.Contains(t, events[0], "has removed server m")
+			require.Contains(t, events[0], "removed server m")
 		})
 	}
 }
@@ -504,7 +504,7 @@ func TestDelete_noPlanInANamespaceThatGoes(t *testing.T) {
 	fallback.notCleaned(1, rkev1.ClassTransient)
 	s.reconcile()
 	c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.WaitingForRetryReason)
-	require.Contains(t, c.Message, ". Nor can its agent clean it by plan: the plan Secret, which it follows, goes with the namespace")
+	require.Contains(t, c.Message, ". Its agent cannot clean it by plan either, because its plan Secret is deleted with the namespace")
 	require.NotContains(t, c.Message, "--agent")
 	require.Contains(t, c.Message, "then: drover retry m -n ")
 	require.Contains(t, c.Message, "cleaned it by hand as docs/drivers.md describes: drover abandon m -n ")
@@ -533,7 +533,7 @@ func (s *subject) atFallback(job string) *subject {
 func TestEventsAreSentences(t *testing.T) {
 	s := newWorld(t).machine("digitalocean", "m1", droplet())
 	s.ready()
-	require.Equal(t, []string{"Normal JobSucceeded Job m1-create-1 has made server m1, attempt 1"}, s.events(), "one event for the whole way to Ready")
+	require.Equal(t, []string{"Normal JobSucceeded Job m1-create-1 created server m1, attempt 1"}, s.events(), "one event for the whole way to Ready")
 
 	// A move takes neither status nor Jobs along.
 	s.delete(s.job(state.Create, 1))
@@ -546,5 +546,5 @@ func TestEventsAreSentences(t *testing.T) {
 	s.remove()
 	s.removed(1)
 	testkit.ExpectReconciled(t, s.reconciler, s.obj)
-	require.Equal(t, []string{"Normal ServerGone Job m1-rm-1 has removed server m1"}, s.events())
+	require.Equal(t, []string{"Normal ServerGone Job m1-rm-1 removed server m1"}, s.events())
 }

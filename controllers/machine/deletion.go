@@ -54,7 +54,7 @@ func (r *Reconciler) askMachine(ctx context.Context, s *scope) error {
 		return nil
 	}
 	// That its namespace is being deleted wakes no machine that is so already.
-	return step.Wait(rkev1.WaitingForMachineDeletionReason, waits+"; its server is removed after that", orphanCheck)
+	return step.Wait(rkev1.WaitingForMachineDeletionReason, waits+"; its server is removed afterwards", orphanCheck)
 }
 
 // machineWaits says what of the CAPI Machine's deletion goes before the removal of the server; empty when nothing does.
@@ -70,9 +70,9 @@ func (s *scope) machineWaits() string {
 	case s.removalBegun(), s.Abandoned(), serverIsDue(m):
 		return ""
 	case hooks != "":
-		return fmt.Sprintf("the CAPI Machine %s is being deleted, and its hooks are waited for: %s", m.Name, hooks)
+		return fmt.Sprintf("the CAPI Machine %s is being deleted and waits for its hooks: %s", m.Name, hooks)
 	case noted != nil && noted.Reason == rkev1.WaitingForMachineDeletionReason:
-		return fmt.Sprintf("the CAPI Machine %s is being deleted, and Cluster API has not come to its server yet", m.Name)
+		return fmt.Sprintf("the CAPI Machine %s is being deleted, and Cluster API has not started to delete its server yet", m.Name)
 	}
 	return "" // the ordinary way: no hook is left when Cluster API deletes the machine
 }
@@ -111,13 +111,13 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 		return false, nil
 	}
 	if s.inFallback() {
-		s.cleaning = ". Nor can its agent clean it by plan: the plan Secret, which it follows, goes with the namespace, and no other can be made there"
+		s.cleaning = ". Its agent cannot clean it by plan either, because its plan Secret is deleted with the namespace, and no new one can be created there"
 		return false, nil
 	}
 	uid := cmp.Or(s.state.TaggedUID, string(s.GetUID())) // as in the host's claim
 	if annotations.AddAnnotations(s, map[string]string{rkev1.CleanByPlanAnnotation: uid}) {
 		if err := r.patch(ctx, s); err != nil {
-			return false, fmt.Errorf("asking for the host to be cleaned by plan: %w", err)
+			return false, fmt.Errorf("requesting that the agent cleans the host: %w", err)
 		}
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: plan.SecretName(ref.Name)}
@@ -128,14 +128,14 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 	case client.IgnoreNotFound(err) != nil:
 		return false, fmt.Errorf("reading the plan Secret %s: %w", key.Name, err)
 	case apierrors.IsNotFound(err):
-		s.cleaning = fmt.Sprintf(". Nor can its agent clean it by plan: the plan Secret %s, which it follows, is gone", key.Name)
+		s.cleaning = fmt.Sprintf(". Its agent cannot clean it by plan either, because its plan Secret %s does not exist", key.Name)
 		return false, nil
 	case secret.Type != plan.SecretType:
 		return false, nil
 	}
 	s.hasPlan = true
 	if secret.Annotations[rkev1.CleansAnnotation] != uid {
-		s.cleaning = ". Its agent gets a plan that cleans it, unless it never took up a plan"
+		s.cleaning = ". Its agent gets a plan that cleans the host, if the agent has ever started a plan"
 		return false, nil
 	}
 	if plan.State(secret.Data[plan.KeyState]) == plan.StateSucceeded && string(secret.Data[plan.KeyAppliedChecksum]) == plan.Checksum(secret.Data[plan.KeyPlan]) {
@@ -147,14 +147,14 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 
 // toldToClean is how far an agent has come that was told to clean its host. It changes with the plan's state only; when the agent called, others tell.
 func toldToClean(data map[string][]byte, machine string) string {
-	told := ". Its agent was told to clean the host by plan, "
+	told := ". Its agent got a plan to clean the host, "
 	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	switch {
 	case err == nil && status.Message != "" && status.Checksum == plan.Checksum(data[plan.KeyPlan]):
 		why := plan.Head(strings.Join(strings.Fields(strings.TrimPrefix(status.Step+": "+status.Message, ": ")), " "), 500)
-		return told + fmt.Sprintf("which failed too: %s (drover logs %s --agent tells more)", why, machine)
+		return told + fmt.Sprintf("which failed too: %s (see drover logs %s --agent)", why, machine)
 	case plan.State(data[plan.KeyState]) == plan.StateInProgress:
-		return told + "and is at it"
+		return told + "and is applying it"
 	}
-	return told + fmt.Sprintf("and has not taken that up (drover why %s tells when it called last)", machine)
+	return told + fmt.Sprintf("and has not started it (drover why %s shows when the agent last called)", machine)
 }

@@ -88,7 +88,7 @@ func TestLastCredential_namesOnlyWhatTheDriverTakes(t *testing.T) {
 			require.NotContains(t, request.Files, "other")
 			message := s.expect(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason).Message
 			require.Contains(t, message, "LD_PRELOAD")
-			require.Contains(t, message, "are none of the driver's and are left out")
+			require.Contains(t, message, "are not fields of the driver and are ignored")
 		})
 	}
 }
@@ -103,7 +103,7 @@ func TestPullSecret(t *testing.T) {
 	s := w.machine("digitalocean", "m", droplet())
 	taken := w.secret("m-create-1-pull", "Opaque", map[string]string{"a": "b"})
 	s.reconcile()
-	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason).Message, "Secret m-create-1-pull that is not of this machine")
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason).Message, "Secret m-create-1-pull does not belong to this machine")
 	w.delete(taken)
 	s.reconcile()
 	s.reconcile()

@@ -55,7 +55,7 @@ func (r *Reconciler) allowMove(ctx context.Context, s *scope) error {
 		case err != nil:
 			return err
 		case seen.State == attempt.Running:
-			return step.Progress(rkev1.JobRunningReason, "a move waits for the Job", s.untilDue(seen.Evidence.Pods))
+			return step.Progress(rkev1.JobRunningReason, "a move (clusterctl) waits for the Job", s.untilDue(seen.Evidence.Pods))
 		case seen.State.Ended():
 			if err := r.keepVerdict(ctx, s, seen); err != nil {
 				return err
@@ -65,14 +65,14 @@ func (r *Reconciler) allowMove(ctx context.Context, s *scope) error {
 	if blocksMove(s) {
 		unblockMove(s)
 		if err := r.patch(ctx, s); err != nil {
-			return fmt.Errorf("letting a move go on: %w", err)
+			return fmt.Errorf("unblocking a move: %w", err)
 		}
 	}
 	if secret = s.state.secret; secret != nil && blocksMove(secret) {
 		before := secret.DeepCopy()
 		unblockMove(secret)
 		if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("letting a move go on: %w", err)
+			return fmt.Errorf("unblocking a move: %w", err)
 		}
 	}
 	return nil
@@ -97,7 +97,7 @@ func (r *Reconciler) takeAlong(ctx context.Context, s *scope) error {
 		}
 		secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 		if err := r.Cache.Get(ctx, key.NamespacedName, secret); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("looking at the Secret %s: %w", name, err)
+			return fmt.Errorf("reading the Secret %s: %w", name, err)
 		} else if err != nil || len(secret.OwnerReferences) > 0 || metav1.HasLabel(secret.ObjectMeta, rkev1.MoveLabel) {
 			continue
 		}
@@ -107,7 +107,7 @@ func (r *Reconciler) takeAlong(ctx context.Context, s *scope) error {
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:""}}}`, secret.UID, rkev1.MoveLabel))
 		if err := r.Client.Patch(ctx, secret, patch, client.FieldOwner(FieldOwner)); client.IgnoreNotFound(err) != nil {
 			r.labelled.Delete(secret.UID)
-			return fmt.Errorf("labelling the Secret %s, so that a move takes it along: %w", name, err)
+			return fmt.Errorf("labelling the Secret %s for a move: %w", name, err)
 		}
 	}
 	return nil
@@ -179,7 +179,7 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 	for _, obj := range copies {
 		err := r.Client.Create(ctx, obj, client.FieldOwner(FieldOwner))
 		if client.IgnoreAlreadyExists(err) != nil {
-			return step.Wait(rkev1.NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so that no Job can be made in it, and the state cannot be copied to namespace %s either: %v", fallback.Namespace, err), fallbackCheck)
+			return step.Wait(rkev1.NamespaceTerminatingReason, fmt.Sprintf("the namespace is being deleted, so no Job can be created in it, and copying the state to namespace %s failed: %v", fallback.Namespace, err), fallbackCheck)
 		}
 	}
 	s.attempt, s.recorded = nil, false
@@ -210,10 +210,10 @@ func (r *Reconciler) checkRecordedDriver(ctx context.Context, s *scope) error {
 			return nil
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("looking for the driver in the cache: %w", err)
+			return fmt.Errorf("reading the driver from the cache: %w", err)
 		}
 	}
-	return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the namespace is being deleted, so the server is removed from namespace %s, where only drivers run that a NodeDriver had: create NodeDriver %s again, or give the server up with the annotation %s=%s",
+	return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the namespace is being deleted, so the remove Job runs in namespace %s, where only cached drivers can run: create NodeDriver %s again, or give up the server with the annotation %s=%s",
 		driver.CacheNamespace, r.kind.Driver, rkev1.AbandonAnnotation, s.GetName()), 0)
 }
 
@@ -239,7 +239,7 @@ func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
 		list.SetGroupVersionKind(kind)
 		err := r.Live.List(ctx, list, client.InNamespace(s.home.Namespace), client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID())})
 		if err != nil {
-			return fmt.Errorf("listing what was made in namespace %s: %w", s.home.Namespace, err)
+			return fmt.Errorf("listing the objects created in namespace %s: %w", s.home.Namespace, err)
 		}
 		for i := range list.Items {
 			if list.Items[i].Name != stateName {
@@ -257,7 +257,7 @@ func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
 	for _, obj := range objects {
 		err := r.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("leaving namespace %s: %w", s.home.Namespace, err)
+			return fmt.Errorf("cleaning up namespace %s: %w", s.home.Namespace, err)
 		}
 	}
 	return nil

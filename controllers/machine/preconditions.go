@@ -69,30 +69,30 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 	name, _, owned := s.Owner()
 	if !owned {
 		return step.Wait(rkev1.WaitingForOwnerReason,
-			"no CAPI Machine owns this machine yet. It is made by naming this kind and name in a Machine's spec.infrastructureRef", 0)
+			"no CAPI Machine owns this machine yet. Name this kind and name in spec.infrastructureRef of a CAPI Machine", 0)
 	}
 	if s.machine == nil {
-		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the CAPI Machine %s, which owns this machine, is not there", name), 0)
+		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the CAPI Machine %s, which owns this machine, does not exist", name), 0)
 	}
 	if !s.machine.DeletionTimestamp.IsZero() {
-		return step.Wait(rkev1.DeletingReason, fmt.Sprintf("the CAPI Machine %s is being deleted: no server is made for it", name), 0)
+		return step.Wait(rkev1.DeletingReason, fmt.Sprintf("the CAPI Machine %s is being deleted, so Drover creates no server for it", name), 0)
 	}
 	if s.state.stray != "" {
-		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("this machine came from a backup, and %s: the garbage collector deletes what has no owner. Take "+
-			"metadata.ownerReferences out of all that is restored; until then nothing is done here, and a deletion is not taken for anybody's wish to remove the server", s.state.stray), orphanCheck)
+		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("this machine was restored from a backup, and %s. Kubernetes' garbage collector deletes objects whose owners do not exist. Remove "+
+			"metadata.ownerReferences from all restored objects. Until then Drover does nothing for this machine, and a deletion of it does not remove the server", s.state.stray), orphanCheck)
 	}
 	cluster := types.NamespacedName{Namespace: s.GetNamespace(), Name: s.machine.Spec.ClusterName}
 	if others := r.doubts.in(watchKey{kind: "Cluster", name: cluster}); len(others) > 0 && s.state.secret == nil {
-		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("machine %s of this Cluster came from a backup, and its owners are not there: no further server is made before "+
-			"that is decided, for Cluster API may have made this machine in its place", others[0].Name), orphanCheck)
+		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("machine %s of this Cluster was restored from a backup, and its owners do not exist. Drover creates no further server until "+
+			"this is resolved, because Cluster API may have created this machine as its replacement", others[0].Name), orphanCheck)
 	}
 	if s.cluster == nil {
-		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the Cluster %s is not there", s.machine.Spec.ClusterName), 0)
+		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the Cluster %s does not exist", s.machine.Spec.ClusterName), 0)
 	}
 	provisioned := s.cluster.Status.Initialization.InfrastructureProvisioned
 	if provisioned == nil || !*provisioned {
 		return step.Wait(rkev1.WaitingForInfrastructureReason,
-			fmt.Sprintf("the infrastructure of Cluster %s is not provisioned yet (its spec.infrastructureRef tells which object to look at)", s.cluster.Name), 0)
+			fmt.Sprintf("the infrastructure of Cluster %s is not provisioned yet (see the object that its spec.infrastructureRef names)", s.cluster.Name), 0)
 	}
 	return nil
 }
@@ -123,24 +123,24 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 	name := s.machine.Spec.Bootstrap.DataSecretName
 	if name == nil || *name == "" {
 		return step.Wait(rkev1.WaitingForBootstrapReason,
-			fmt.Sprintf("the CAPI Machine %s has no spec.bootstrap.dataSecretName yet: its bootstrap provider sets it", s.machine.Name), 0)
+			fmt.Sprintf("the CAPI Machine %s has no spec.bootstrap.dataSecretName yet. Its bootstrap provider sets the field", s.machine.Name), 0)
 	}
 	if len(validation.IsDNS1123Subdomain(*name)) > 0 {
 		return step.Stall(rkev1.BootstrapSecretInvalidReason, fmt.Errorf("spec.bootstrap.dataSecretName of the CAPI Machine %s is %q, "+
-			"which no Secret is called: it is the name of a Secret in the Machine's namespace", s.machine.Name, *name))
+			"which is not a valid name of a Secret: name a Secret in the Machine's namespace", s.machine.Name, *name))
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: *name}
 	r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
-		return step.Wait(rkev1.BootstrapSecretMissingReason, fmt.Sprintf("the bootstrap Secret %s is not there: create it with the data in its key %s", *name, bootstrapValueKey), 0)
+		return step.Wait(rkev1.BootstrapSecretMissingReason, fmt.Sprintf("the bootstrap Secret %s does not exist: create it with the data under the key %s", *name, bootstrapValueKey), 0)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the bootstrap Secret %s: %w", *name, err)
 	}
 	if _, ok := secret.Data[bootstrapValueKey]; !ok {
-		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap Secret %s has no key %s: put the data there", *name, bootstrapValueKey), 0)
+		return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap Secret %s has no key %s: store the data under this key", *name, bootstrapValueKey), 0)
 	}
 	s.bootstrap = secret
 	return r.checkUserData(s)
@@ -161,18 +161,18 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	overSSH := way.Habit == clouds.None && summary.Format != userdata.Empty && (!known.NoServer || known.NeedsKey != "")
 	switch {
 	case overSSH && s.SSHContact().Mode == rkev1.SSHContactOff:
-		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("driver %s takes no user data, so that the bootstrap data goes over SSH: spec.common.sshContact.mode must not be Off",
+		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("driver %s takes no user data, so Drover sends the bootstrap data over SSH: spec.common.sshContact.mode must not be Off",
 			s.driver.ref.Name))
 	case overSSH && summary.Format != userdata.Script:
 		return step.Wait(rkev1.BootstrapFormatUnsupportedReason, fmt.Sprintf("driver %s takes no user data, so the bootstrap data must be a shell script that begins with #!, "+
-			"but that in Secret %s is %s: use a bootstrap provider that writes a script", s.driver.ref.Name, s.bootstrap.Name, summary.Format), 0)
+			"but the data in Secret %s is %s: use a bootstrap provider that writes a script", s.driver.ref.Name, s.bootstrap.Name, summary.Format), 0)
 	}
 	if err := s.checkJoined(way); err != nil {
 		return err
 	}
 	if summary.IsUnexplained() {
-		s.conditions.True(rkev1.BootstrapReadyCondition, rkev1.BootstrapFormatUnknownReason, fmt.Sprintf("nothing is known that would read the bootstrap data in Secret %s, "+
-			"which is handed over as it is: a script begins with #!, cloud-init's configuration with #cloud-config", s.bootstrap.Name))
+		s.conditions.True(rkev1.BootstrapReadyCondition, rkev1.BootstrapFormatUnknownReason, fmt.Sprintf("the bootstrap data in Secret %s has an unknown format "+
+			"and is passed on unchanged. A script must begin with #!, and cloud-init configuration with #cloud-config", s.bootstrap.Name))
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (r *Reconciler) resolveDriver(ctx context.Context, s *scope) error {
 		return err
 	}
 	if found == nil {
-		return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("there is no NodeDriver for %s: create one named %s, or with that displayName",
+		return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("no NodeDriver exists for %s: create one named %s, or with that displayName",
 			r.kind.Driver, r.kind.Driver), 0)
 	}
 	if reason := unusable(found); reason != "" {
@@ -232,7 +232,7 @@ func (r *Reconciler) resolveDriver(ctx context.Context, s *scope) error {
 	}
 	s.driver = factsOf(found)
 	if s.driver.values, s.driver.files, err = crdgen.Options(r.kind.Fields, s.Spec()); err != nil {
-		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("spec is not what driver %s takes: %w", r.kind.Driver, err))
+		return step.Stall(rkev1.SpecInvalidReason, fmt.Errorf("spec is not valid for driver %s: %w", r.kind.Driver, err))
 	}
 	if err := crdgen.CheckRules(r.kind.Fields, s.Spec()); err != nil {
 		return step.Stall(rkev1.SpecInvalidReason, err)
@@ -307,14 +307,14 @@ func (r *Reconciler) nodeDriver(ctx context.Context, s *scope) (*managementv3.No
 // it was read before.
 func unusable(d *managementv3.NodeDriver) string {
 	if !d.DeletionTimestamp.IsZero() {
-		return "is being deleted: no new servers are made with it"
+		return "is being deleted, so Drover creates no new servers with it"
 	}
 	if !d.Spec.Active {
 		return "is inactive: set its spec.active to true"
 	}
 	if driver.IsBuiltin(d) {
 		if _, ok := driver.Builtin(d.DriverName()); !ok {
-			return "is not built in: give its url and checksum"
+			return "is not built in: set its url and checksum"
 		}
 		return ""
 	}
@@ -325,7 +325,7 @@ func unusable(d *managementv3.NodeDriver) string {
 		says, _ := advice.Split(ready.Message)
 		return "is not ready: " + says
 	}
-	return "is not ready: it was not downloaded and read yet"
+	return "is not ready: it is not downloaded and read yet"
 }
 
 // factsOf takes what was verified, not what is asked for, where both are there.
@@ -364,7 +364,7 @@ func (r *Reconciler) recallDriver(ctx context.Context, s *scope) error {
 		s.driver = driverFacts{ref: state.DriverRef{Name: r.kind.Driver, URL: s.status.DriverURL, Checksum: s.status.DriverHash}, recorded: true}
 	default:
 		if _, ok := driver.Builtin(r.kind.Driver); !ok {
-			return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the server cannot be removed without its driver, and nothing is known of it: create NodeDriver %s again, or give the server up with the annotation %s=%s",
+			return step.Wait(rkev1.DriverNotFoundReason, fmt.Sprintf("the server cannot be removed without its driver, and its driver is unknown: create NodeDriver %s again, or give up the server with the annotation %s=%s",
 				r.kind.Driver, rkev1.AbandonAnnotation, s.GetName()), 0)
 		}
 		s.driver = driverFacts{ref: state.DriverRef{Name: r.kind.Driver, Builtin: true}}

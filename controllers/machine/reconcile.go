@@ -101,13 +101,13 @@ func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
 	if s.removalBegun() {
 		name, _, _ := s.Owner()
 		// It gets no other server: its Machine was to go, and its bootstrap data may have been used up.
-		return step.Wait(rkev1.RemovalBegunReason, fmt.Sprintf("the removal of this machine's server was begun, and then a move or a restore forgot that the machine was being deleted: "+
-			"delete the CAPI Machine %s again. No other server is made for it", name), 0)
+		return step.Wait(rkev1.RemovalBegunReason, fmt.Sprintf("the removal of this machine's server was started, and then a move or a restore brought the machine back: "+
+			"delete the CAPI Machine %s again. Drover creates no other server for it", name), 0)
 	}
 	if s.hadServer() {
 		// Without its state a healthy server would be made a second time, or be replaced.
 		return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the machine has a server, but the state Secret %s, with its SSH key, is missing or empty: "+
-			"restore it from a backup, or delete the machine: its server is then looked for and removed, and whoever made the machine, such as a MachineSet, makes another; until then it is left as it is",
+			"restore it from a backup, or delete the machine. Drover then looks for its server and removes it, and a MachineSet creates another machine. Until then Drover does not change the server",
 			jobrunner.StateSecretName(s.GetName())), lostCheck)
 	}
 	return r.attempt(ctx, s, state.Create)

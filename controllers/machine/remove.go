@@ -40,7 +40,7 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 		return err
 	}
 	if s.nothingMade() {
-		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no driver was ever asked for a server")
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.NothingMadeReason, "no server was ever requested")
 		return nil
 	}
 	return s.abandoned(s.mark(r.removeByJob(ctx, s)))
@@ -57,7 +57,7 @@ func (r *Reconciler) removeByJob(ctx context.Context, s *scope) error {
 		return err
 	}
 	if cleaned {
-		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, "the machine's agent has cleaned the host, by plan, where the remove Job could not")
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, "the machine's agent cleaned the host by plan, after the remove Job could not")
 		return nil
 	}
 	if !seen.State.UnderWay() {
@@ -107,7 +107,7 @@ func (s *scope) abandoned(err error) error {
 	return nil
 }
 
-// nothingMade reports whether no driver was ever asked for a server. A state that was lost tells nothing.
+// nothingMade reports whether no server was ever requested. A state that was lost tells nothing.
 func (s *scope) nothingMade() bool {
 	if s.inFallback() || s.removalBegun() {
 		return false // there was something; its Job says when it is gone
@@ -118,7 +118,7 @@ func (s *scope) nothingMade() bool {
 // mark gives the failure of a remove the reason that says what is at stake.
 func (s *scope) mark(err error) error {
 	if s.GetAnnotations()[rkev1.ForceRemoveAnnotation] == "true" {
-		err = withReason(err, stepReason(err), fmt.Sprintf(". The annotation %s=true gives no server up, for a template may have brought it: give it the machine's name, %s",
+		err = withReason(err, stepReason(err), fmt.Sprintf(". The annotation %s=true does not give up the server, because it may come from a template: set it to the machine's name, %s",
 			rkev1.ForceRemoveAnnotation, s.GetName()))
 	}
 	last := s.status.LastAttempt
@@ -129,7 +129,7 @@ func (s *scope) mark(err error) error {
 	if result.IsRead() && (!result.Value.ServerMayExist || result.Value.Reason == rkev1.HostNotCleanedReason) {
 		return err // the message says what is at stake
 	}
-	return withReason(err, rkev1.ServerMayExistReason, fmt.Sprintf(". A server named %s may still be there; to give it up set the annotation %s=%s",
+	return withReason(err, rkev1.ServerMayExistReason, fmt.Sprintf(". A server named %s may still exist. To give it up, set the annotation %s=%s",
 		s.state.InstanceName, rkev1.AbandonAnnotation, s.GetName()))
 }
 
@@ -137,15 +137,15 @@ func (s *scope) mark(err error) error {
 // and what it leaves itself; or what stays on a host that was there before.
 func (s *scope) leftBehind() string {
 	cloud := s.cloud()
-	text := "the user gave the server up. At the cloud there may be left: a server named " + s.state.InstanceName
+	text := "a user gave up the server. These resources may remain in the cloud: a server named " + s.state.InstanceName
 	if cloud.TakesHosts() {
-		text = "the user gave the host up, which was not cleaned: that of " + s.state.InstanceName
+		text = "a user gave up the host, which was not cleaned: the host of " + s.state.InstanceName
 	}
 	switch server, recorded := s.state.Server.Value, s.state.Result.Value.Recorded; {
 	case server.InstanceID != "":
 		text += ", ID " + server.InstanceID
 	case recorded != "":
-		text += ", of which the driver recorded " + recorded
+		text += ", with the driver's record " + recorded
 	}
 	for _, address := range s.state.Server.Value.Addresses {
 		text += ", " + address.Type + " " + address.Address
@@ -153,7 +153,7 @@ func (s *scope) leftBehind() string {
 	if cloud.NoServer && cloud.Beside == "" {
 		return text
 	}
-	text += ", with " + cmp.Or(cloud.Beside, "its SSH key, disks and whatever else the driver made")
+	text += ", with " + cmp.Or(cloud.Beside, "its SSH key, disks and other resources that the driver created")
 	if cloud.Leftovers != "" {
 		text += ". " + cloud.Leftovers
 	}
@@ -228,7 +228,7 @@ func (r *Reconciler) awaitPods(ctx context.Context, s *scope, job *batchv1.Job) 
 		says = fmt.Sprintf("the pod %s of the create Job has not ended yet", pod.Name)
 	}
 	if job != nil && (says != "" || !s.hadPod(job, pods)) {
-		says = fmt.Sprintf("the create Job %s is being cancelled; its pod saves what it knows before it ends", job.Name)
+		says = fmt.Sprintf("the create Job %s is being cancelled. Its pod saves its state before it stops", job.Name)
 		if err := r.runner.EndPods(ctx, job, pods); err != nil {
 			return err
 		}

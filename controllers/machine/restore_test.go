@@ -80,7 +80,7 @@ func TestRestore(t *testing.T) {
 			if !tt.machineFirst {
 				w.events()
 				testkit.ExpectReconciled(t, s.reconciler, s.obj) // the Secrets wake a machine that is not there
-				require.Contains(t, strings.Join(w.events(), "\n"), "WaitingForOwner there is no DigitaloceanMachine "+name+", and this state knows its server")
+				require.Contains(t, strings.Join(w.events(), "\n"), "WaitingForOwner DigitaloceanMachine "+name+" does not exist, and this state Secret records its server")
 				again = w.machine("digitalocean", name, droplet())
 			}
 			w.events()
@@ -128,7 +128,7 @@ func TestRestore_noOtherServer(t *testing.T) {
 	other.reconciler = restored.reconciler // of one manager
 	other.reconcile()
 	c = other.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
-	require.Contains(t, c.Message, "machine m of this Cluster came from a backup")
+	require.Contains(t, c.Message, "machine m of this Cluster was restored from a backup")
 	there.reconcile()
 	there.expect(rkev1.ReadyCondition, metav1.ConditionTrue, "")
 
@@ -189,7 +189,7 @@ func TestRestore_whatIsNotTakenOver(t *testing.T) {
 	again := w.machine("digitalocean", "m", droplet())
 	again.reconcile()
 	c := again.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
-	require.Contains(t, c.Message, "wait until the garbage collector has taken it")
+	require.Contains(t, c.Message, "wait until the garbage collector deletes it")
 	w.delete(released)
 
 	another := saved[0].DeepCopy()
@@ -359,7 +359,7 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 				return
 			}
 			c := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason)
-			require.Contains(t, c.Message, "To remove the server set the annotation drover.cattle.io/remove-restored="+name)
+			require.Contains(t, c.Message, "To remove the server, set the annotation drover.cattle.io/remove-restored="+name)
 			testkit.ExpectNotFound(t, w.client, s.job(state.Remove, 1))
 			require.Equal(t, time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter, "the end of its namespace wakes nobody")
 			if tt.stateless {
@@ -384,7 +384,7 @@ func TestRestore_ownerIsNotThere(t *testing.T) {
 	adopt(adopted)
 	adopted.reconcile()
 	c := adopted.expect(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason)
-	require.Contains(t, c.Message, "MachineSet adopted-in-time is owned by MachineDeployment pool (UID of-the-backup), which is not there")
+	require.Contains(t, c.Message, "MachineSet adopted-in-time is owned by MachineDeployment pool (UID of-the-backup), which does not exist")
 	testkit.ExpectNotFound(t, w.client, adopted.job(state.Create, 1))
 	require.NotContains(t, testkit.ExpectExists(t, w.client, adopted.stateSecret()).Labels[rkev1.MachineUIDLabel], string(adopted.obj.GetUID()))
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "adopted-in-time"}}
@@ -459,7 +459,7 @@ func TestOrphan_credentialWithoutAStateGoes(t *testing.T) {
 	w.events()
 	require.Equal(t, time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter)
 	testkit.ExpectExists(t, w.client, credential)
-	require.Contains(t, strings.Join(w.events(), "\n"), "WaitingForOwner there is no DigitaloceanMachine m, and its state is not there either")
+	require.Contains(t, strings.Join(w.events(), "\n"), "WaitingForOwner DigitaloceanMachine m does not exist, and its state Secret does not exist either")
 
 	kept := &corev1.Secret{ObjectMeta: s.stateSecret().ObjectMeta, Type: rkev1.MachineStateSecretType}
 	kept.Labels = credential.Labels
@@ -503,7 +503,7 @@ func TestOrphan_stateThatKnowsOfNoServerGoes(t *testing.T) {
 			s.events()
 			require.Equal(t, time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter)
 			testkit.ExpectExists(t, s.client, s.stateSecret())
-			require.Equal(t, !c.stays, strings.Contains(strings.Join(s.events(), "\n"), "no driver was ever asked for its server"))
+			require.Equal(t, !c.stays, strings.Contains(strings.Join(s.events(), "\n"), "no server was ever requested for it"))
 
 			s.clock.SetTime(end)
 			testkit.ExpectReconciled(t, s.reconciler, s.obj)

@@ -22,7 +22,7 @@ import (
 func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	server, err := s.state.Server.Value, s.state.Server.Err
 	if s.state.Server.IsAbsent() {
-		return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the create Job succeeded, but the state Secret %s does not tell of a server: somebody changed it. Delete the machine to have another one made",
+		return step.Wait(rkev1.StateMissingReason, fmt.Sprintf("the create Job succeeded, but the state Secret %s has no server, because it was changed afterwards. Delete the machine to replace it",
 			jobrunner.StateSecretName(s.GetName())), 0)
 	}
 	if err != nil {
@@ -39,9 +39,9 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	s.tellDelivery()
 	if s.conditions.Get(rkev1.ServerExistsCondition) == nil {
 		// From here on it is the scans' to say.
-		message := fmt.Sprintf("nobody looks whether the server still exists: Drover cannot list the servers of driver %s", r.kind.Driver)
+		message := fmt.Sprintf("it is unknown whether the server still exists, because Drover cannot list the servers of driver %s", r.kind.Driver)
 		if clouds.Of(r.kind.Driver).Lists {
-			message = "the cloud was not asked yet whether it lists the server: the manager asks at its --scan-interval"
+			message = "the manager has not checked yet whether the cloud lists the server. It checks every --scan-interval"
 		}
 		s.conditions.Set(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, message)
 	}
@@ -60,12 +60,12 @@ func (s *scope) tellDelivery() {
 	case proven == nil:
 	case !*proven:
 		status, reason = metav1.ConditionFalse, rkev1.NotDeliveredReason
-		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -n %s -- cloud-init status --long. Delete the machine to have another one made",
+		message += fmt.Sprintf(". The server is kept for inspection: drover ssh %s -n %s -- cloud-init status --long. Delete the machine to replace it",
 			s.GetName(), s.GetNamespace())
 	case result.Delivery.ExitCode != 0:
 		// Drivers that bring the script over SSH fail with the same reason.
 		status, reason = metav1.ConditionFalse, rkev1.BootstrapFailedReason
-		message += fmt.Sprintf(". The server is kept for a look: drover ssh %s -n %s -- tail /var/log/cloud-init-output.log. Delete the machine to have another one made",
+		message += fmt.Sprintf(". The server is kept for inspection: drover ssh %s -n %s -- tail /var/log/cloud-init-output.log. Delete the machine to replace it",
 			s.GetName(), s.GetNamespace())
 	default:
 		status, reason = metav1.ConditionTrue, rkev1.DeliveredReason
@@ -106,15 +106,15 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	own := fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())
 	// The kubelet of our own bootstrap is given the ID with its plan, and gets no plan before the ID is known: to wait for the Node would be to
 	// wait for ever.
-	untold := "the driver's record does not tell the provider ID" + missing
+	untold := "the driver's record does not contain the provider ID" + missing
 	if s.machine != nil && s.machine.Spec.Bootstrap.ConfigRef.GroupKind() == ourBootstrap {
 		if missing != "" {
-			return "", step.Wait(rkev1.ProviderIDMissingReason, untold+": set spec.providerID, which the kubelet is given", safetyNet)
+			return "", step.Wait(rkev1.ProviderIDMissingReason, untold+": set spec.providerID, which Drover passes to the kubelet", safetyNet)
 		}
 		return own, nil
 	}
 	return r.nodeProviderID(ctx, s, own, step.Wait(rkev1.WaitingForNodeReason, untold+
-		": it is taken from the Node when the server has joined its cluster (found by its addresses or name), or set spec.providerID", safetyNet))
+		": Drover takes it from the Node after the server has joined its cluster (found by its addresses or name), or you set spec.providerID", safetyNet))
 }
 
 // nodeProviderID is that of the Node which the server became, and which gets our own if it has none; wait is the error as long as there is no such Node.
@@ -156,5 +156,5 @@ func (r *Reconciler) recordedProviderID(ctx context.Context, s *scope) (string, 
 	if id != "" || len(missing) == 0 {
 		return id, "", nil
 	}
-	return "", fmt.Sprintf(" (providerIDTemplate of the NodeDriver names %s, empty in the record, in which no credential field is kept)", strings.Join(missing, ", ")), nil
+	return "", fmt.Sprintf(" (providerIDTemplate of the NodeDriver names %s, which is empty in the record; the record never contains credential fields)", strings.Join(missing, ", ")), nil
 }

@@ -124,7 +124,7 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 		message string
 	}{
 		"the record has it":          {archive, "acme://x/u-1", ""},
-		"an archive that is no such": {[]byte("a tar.gz"), "", "does not tell the provider ID: "},
+		"an archive that is no such": {[]byte("a tar.gz"), "", "does not contain the provider ID: "},
 		"a field of the credential":  {blanked, "", "names Region, empty in the record"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 			require.NoError(t, s.client.Update(t.Context(), s.capi))
 			s.reconcile()
 			message := s.expect(rkev1.ProviderIDKnownCondition, metav1.ConditionFalse, rkev1.ProviderIDMissingReason).Message
-			require.Contains(t, message, "no credential field is kept): set spec.providerID, which the kubelet is given")
+			require.Contains(t, message, "the record never contains credential fields): set spec.providerID, which Drover passes to the kubelet")
 			require.NotContains(t, message, "taken from the Node")
 		})
 	}

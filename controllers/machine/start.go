@@ -86,10 +86,10 @@ func (r *Reconciler) arm(ctx context.Context, s *scope, claim state.Claim) error
 	if s.bootstrap.Annotations[rkev1.CreateAttemptAnnotation] != wanted {
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, s.bootstrap.UID, rkev1.CreateAttemptAnnotation, wanted))
 		if err := r.Client.Patch(ctx, s.bootstrap.DeepCopy(), patch); err != nil {
-			return fmt.Errorf("asking for bootstrap data for attempt %s: %w", wanted, err)
+			return fmt.Errorf("requesting bootstrap data for attempt %s: %w", wanted, err)
 		}
 	}
-	return step.Wait(rkev1.WaitingForBootstrapReason, fmt.Sprintf("the bootstrap Secret %s is for attempt %s, and its provider makes it for attempt %s", s.bootstrap.Name, armed, wanted), 0)
+	return step.Wait(rkev1.WaitingForBootstrapReason, fmt.Sprintf("the bootstrap Secret %s is for attempt %s; waiting for its provider to write it for attempt %s", s.bootstrap.Name, armed, wanted), 0)
 }
 
 // checkThere looks, before the state of a machine is made and its first Job, whether it is still there. The API server looks for finalizers when a deletion
@@ -100,10 +100,10 @@ func (r *Reconciler) checkThere(ctx context.Context, s *scope) error {
 	}
 	live := metadataOf(s.GroupVersionKind())
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s), live); err != nil {
-		return fmt.Errorf("looking whether the machine is still there: %w", err)
+		return fmt.Errorf("checking whether the machine still exists: %w", err)
 	}
 	if live.UID != s.GetUID() {
-		return fmt.Errorf("the machine with UID %s is gone, and there is another of its name", s.GetUID())
+		return fmt.Errorf("the machine with UID %s was deleted, and another machine has its name", s.GetUID())
 	}
 	return nil
 }
@@ -114,9 +114,9 @@ func (r *Reconciler) takeName(ctx context.Context, taken *attempt.TakenError) er
 	isJob := taken.Kind == "Job"
 	switch {
 	case isJob && !taken.Predecessor:
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s that is not of this machine: delete it", taken.Name), foreignCheck)
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("Job %s does not belong to this machine: delete it", taken.Name), foreignCheck)
 	case !taken.Predecessor:
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s %s that is not of this machine: delete it, or use another name for the machine", taken.Kind, taken.Name), foreignCheck)
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the %s %s does not belong to this machine: delete it, or use another name for the machine", taken.Kind, taken.Name), foreignCheck)
 	}
 	if _, err := step.DropFinalizer(ctx, r.Client, taken.Live, rkev1.MachineFinalizer); err != nil {
 		return fmt.Errorf("releasing the %s %s of an earlier machine: %w", taken.Kind, taken.Name, err)
@@ -127,7 +127,7 @@ func (r *Reconciler) takeName(ctx context.Context, taken *attempt.TakenError) er
 		return fmt.Errorf("deleting the %s %s of an earlier machine: %w", taken.Kind, taken.Name, err)
 	}
 	if isJob { // whose pod does nothing: its state Secret had another UID
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a Job %s of an earlier machine of this name, which is being deleted", taken.Name), fallbackCheck)
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("Job %s of an earlier machine of this name is being deleted", taken.Name), fallbackCheck)
 	}
 	return nil
 }
@@ -171,12 +171,12 @@ func refused(err error) error {
 		return step.Stall(rkev1.SpecInvalidReason, err)
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return step.Wait(rkev1.NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be made in it any more", fallbackCheck)
+		return step.Wait(rkev1.NamespaceTerminatingReason, "the namespace is being deleted, and no Job can be created in it", fallbackCheck)
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		return step.Wait(rkev1.JobRefusedReason, fmt.Sprintf("the Job cannot be made: %v", err), time.Minute)
+		return step.Wait(rkev1.JobRefusedReason, fmt.Sprintf("the Job cannot be created: %v", err), time.Minute)
 	}
-	return fmt.Errorf("making the Job: %w", err)
+	return fmt.Errorf("creating the Job: %w", err)
 }
 
 // task is what the next Job is asked to do.

@@ -87,11 +87,11 @@ func (s *scope) takenBy(secret *corev1.Secret) string {
 	case owner == nil || metav1.IsControlledBy(secret, s):
 		return ""
 	case !s.succeeds(secret):
-		return fmt.Sprintf("belongs to %s %s (UID %s): use another name, or delete that machine. Keep the Secret: it is all that is known of a server",
+		return fmt.Sprintf("belongs to %s %s (UID %s): use another name, or delete that machine. Keep the Secret, because it is the only record of a server",
 			owner.Kind, owner.Name, owner.UID)
 	case !controllerutil.ContainsFinalizer(secret, rkev1.MachineFinalizer):
 		// Whoever let the earlier machine go has taken the finalizer: its server is gone.
-		return fmt.Sprintf("is what an earlier machine of this name left when its server was gone (UID %s): wait until the garbage collector has taken it. "+
+		return fmt.Sprintf("belongs to an earlier machine of this name whose server was removed (UID %s): wait until the garbage collector deletes it. "+
 			"If it comes from a backup, apply it again without metadata.ownerReferences", owner.UID)
 	}
 	return ""
@@ -145,7 +145,7 @@ func (r *Reconciler) dropRestoredJobs(ctx context.Context, s *scope, uid string)
 		return nil
 	}
 	if err := r.Live.List(ctx, jobs, client.InNamespace(s.GetNamespace()), client.MatchingLabels{rkev1.MachineUIDLabel: uid}); err != nil {
-		return fmt.Errorf("looking for Jobs of the earlier machine: %w", err)
+		return fmt.Errorf("listing Jobs of the earlier machine: %w", err)
 	}
 	for i := range jobs.Items {
 		if err := r.runner.Stop(ctx, &jobs.Items[i], metav1.DeletePropagationBackground); err != nil {
@@ -165,7 +165,7 @@ func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 	secrets := &metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Cache.List(ctx, secrets, client.MatchingLabels{rkev1.MachineUIDLabel: uid}); err != nil {
-		return fmt.Errorf("looking for the machine whose tag the state names: %w", err)
+		return fmt.Errorf("finding the machine whose tag the state names: %w", err)
 	}
 	for i := range secrets.Items {
 		owner := metav1.GetControllerOf(&secrets.Items[i])
@@ -175,11 +175,11 @@ func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 		other := metadataOf(rkev1.MachineGroupVersion.WithKind(owner.Kind))
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: secrets.Items[i].Namespace, Name: owner.Name}, other)
 		if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
-			return fmt.Errorf("looking for the machine whose tag the state names: %w", err)
+			return fmt.Errorf("finding the machine whose tag the state names: %w", err)
 		}
 		if err == nil && string(other.UID) == uid {
-			return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the state Secret %s says that this machine's servers have the tag of machine UID %s, which is another machine that exists: "+
-				"no server is touched. Set its annotation %s to this machine's UID, %s", jobrunner.StateSecretName(s.home.Name), uid, rkev1.TaggedUIDAnnotation, s.GetUID()), foreignCheck)
+			return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the state Secret %s names the tag of machine UID %s for this machine's servers, and another machine has this UID: "+
+				"Drover changes no server. Set its annotation %s to this machine's UID, %s", jobrunner.StateSecretName(s.home.Name), uid, rkev1.TaggedUIDAnnotation, s.GetUID()), foreignCheck)
 		}
 	}
 	return nil
@@ -193,7 +193,7 @@ func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 	}
 	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {
 		if err := r.patch(ctx, s); err != nil {
-			return fmt.Errorf("putting the finalizer back: %w", err)
+			return fmt.Errorf("restoring the finalizer: %w", err)
 		}
 	}
 	if err := r.ensureCredentialOwnership(ctx, s); err != nil {
@@ -211,7 +211,7 @@ func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("putting the state Secret's owner and finalizer back: %w", err)
+		return fmt.Errorf("restoring the state Secret's owner and finalizer: %w", err)
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) er
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking for the Secret with the credential: %w", err)
+		return fmt.Errorf("finding the Secret with the credential: %w", err)
 	}
 	if !secret.DeletionTimestamp.IsZero() || !metav1.IsControlledBy(secret, s) && !s.succeeds(secret) {
 		return nil
@@ -234,7 +234,7 @@ func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) er
 		return nil
 	}
 	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("putting the owner and finalizer of the Secret with the credential back: %w", err)
+		return fmt.Errorf("restoring the owner and finalizer of the Secret with the credential: %w", err)
 	}
 	return nil
 }
@@ -310,7 +310,7 @@ func (o Options) releaseUnwatched(ctx context.Context, request Request) error {
 		known := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 		err := o.Cache.Get(ctx, types.NamespacedName{Namespace: request.Namespace, Name: name}, known)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("looking for the Secret %s of a machine of a kind that is not watched: %w", name, err)
+			return fmt.Errorf("finding the Secret %s of a machine of a kind that is not watched: %w", name, err)
 		}
 		if err != nil || known.DeletionTimestamp.IsZero() {
 			continue
@@ -333,7 +333,7 @@ func (o Options) releaseOrphan(ctx context.Context, gone Request) error {
 		known := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 		err := o.Cache.Get(ctx, key, known)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("looking for the Secret %s of a machine that is gone: %w", name, err)
+			return fmt.Errorf("finding the Secret %s of a deleted machine: %w", name, err)
 		}
 		owner := metav1.GetControllerOf(known)
 		if err != nil || owner != nil && (owner.Kind != gone.Kind.Kind || owner.Name != gone.Name) {
@@ -364,15 +364,15 @@ func (o Options) releaseSecret(ctx context.Context, gone Request, key types.Name
 	}
 	kept := state.Read(secret)
 	if kept.ServerMayExist() && slices.Contains(secret.Finalizers, rkev1.MachineFinalizer) {
-		o.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and this state knows its server %s (%s): "+
-			"a machine of that kind and name takes it over, and deleting that one removes it", gone.Kind.Kind, gone.Name, kept.InstanceName, kept.Server.Value.InstanceID)
+		o.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.WaitingForOwnerReason, "Keep", "%s %s does not exist, and this state Secret records its server %s (%s): "+
+			"create a machine of this kind and name, which takes over the Secret; to remove the server, delete that machine", gone.Kind.Kind, gone.Name, kept.InstanceName, kept.Server.Value.InstanceID)
 	}
 	if secret.DeletionTimestamp.IsZero() {
 		return nil // an event tells when it is being deleted
 	}
-	why := "its state is not there either"
+	why := "its state Secret does not exist either"
 	if key.Name == jobrunner.StateSecretName(gone.Name) && neverAsked(kept) {
-		stateKept, why = false, "no driver was ever asked for its server"
+		stateKept, why = false, "no server was ever requested for it"
 	}
 	if end := secret.DeletionTimestamp.Add(restoreGrace); stateKept || o.Clock.Now().Before(end) {
 		going, err := o.isTerminating(ctx, gone.Namespace)
@@ -381,18 +381,18 @@ func (o Options) releaseSecret(ctx context.Context, gone Request, key types.Name
 		}
 		if !going {
 			if !stateKept {
-				o.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, rkev1.WaitingForOwnerReason, "Keep", "there is no %s %s, and %s: "+
-					"unless a restore brings what is missing, this Secret is let go at %s", gone.Kind.Kind, gone.Name, why, end.UTC().Format(time.RFC3339))
+				o.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, rkev1.WaitingForOwnerReason, "Keep", "%s %s does not exist, and %s: "+
+					"unless a restore creates the missing object, Drover removes the finalizer of this Secret at %s", gone.Kind.Kind, gone.Name, why, end.UTC().Format(time.RFC3339))
 			}
 			// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
 			return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", key.Name), orphanCheck)
 		}
 		why = "its namespace is being deleted"
 	}
-	log.FromContext(ctx).Info("releasing a Secret of a machine that is not there", "why", why, "secret", key.Name,
+	log.FromContext(ctx).Info("Releasing a Secret whose machine does not exist", "why", why, "secret", key.Name,
 		"serverMayExist", kept.ServerMayExist(), "server", kept.InstanceName, "instanceID", kept.Server.Value.InstanceID)
 	if _, err := step.DropFinalizer(ctx, o.Client, secret, rkev1.MachineFinalizer); err != nil {
-		return fmt.Errorf("releasing the Secret %s of a machine that is gone: %w", key.Name, err)
+		return fmt.Errorf("releasing the Secret %s of a deleted machine: %w", key.Name, err)
 	}
 	return nil
 }
@@ -409,7 +409,7 @@ func (o Options) isTerminating(ctx context.Context, namespace string) (bool, err
 		return false, nil // a quota or a policy
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking whether namespace %s is being deleted: %w", namespace, err)
+		return false, fmt.Errorf("checking whether namespace %s is being deleted: %w", namespace, err)
 	}
 	return false, nil
 }
@@ -431,11 +431,11 @@ func (r *Reconciler) strayOwner(ctx context.Context, obj metav1.Object, kind str
 		case apierrors.IsForbidden(err):
 			return "", nil
 		case client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err):
-			return "", fmt.Errorf("looking for the owner of %s %s: %w", kind, obj.GetName(), err)
+			return "", fmt.Errorf("finding the owner of %s %s: %w", kind, obj.GetName(), err)
 		case err == nil && owner.UID == ref.UID:
 			return r.strayOwner(ctx, owner, ref.Kind, above+1)
 		}
-		missing = cmp.Or(missing, fmt.Sprintf("%s %s is owned by %s %s (UID %s), which is not there", kind, obj.GetName(), ref.Kind, ref.Name, ref.UID))
+		missing = cmp.Or(missing, fmt.Sprintf("%s %s is owned by %s %s (UID %s), which does not exist", kind, obj.GetName(), ref.Kind, ref.Name, ref.UID))
 	}
 	return missing, nil
 }
@@ -462,15 +462,15 @@ func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 		return err
 	}
 	// That its namespace is being deleted wakes no machine that is so already.
-	return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine came from a backup, and %s. Its server is left as it is, and its Cluster gets no other meanwhile. To keep it, %s; the Secret %s waits for it. "+
-		"To remove the server set the annotation %s=%s%s", was, toKeep, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
+	return step.Wait(rkev1.OwnerUnknownReason, fmt.Sprintf("this machine was restored from a backup, and %s. Drover does not change its server, and creates no other server for its Cluster. To keep the server, %s; the Secret %s is kept for it. "+
+		"To remove the server, set the annotation %s=%s%s", was, toKeep, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
 }
 
 // How a restored machine is kept: by itself where its CAPI Machine is there to name it, else with all of its namespace, for what Cluster API makes in the place of
 // Machines that go would be in the way of those that come back.
 const (
-	keepAlone = "take the finalizer " + rkev1.MachineFinalizer + " off this machine and apply it again without metadata.ownerReferences"
-	keepAll   = "restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md says"
+	keepAlone = "remove the finalizer " + rkev1.MachineFinalizer + " from this machine and apply it again without metadata.ownerReferences"
+	keepAll   = "restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md describes"
 )
 
 // doubtOwner says why the CAPI Machine that owns a machine does not ask for its removal, how the machine can be kept, and how that Machine could ask; was is
@@ -486,13 +486,13 @@ func (r *Reconciler) doubtOwner(ctx context.Context, namespace, name string, uid
 		if stray == "" || err != nil {
 			return "", "", "", err
 		}
-		return stray + ", so that the CAPI Machine was deleted by the garbage collector, which nobody asked for", keepAll, "", nil
+		return stray + ", so the garbage collector deleted the CAPI Machine, and no user did", keepAll, "", nil
 	case err == nil && owner.UID == uid:
-		return fmt.Sprintf("it was being deleted before the CAPI Machine %s came to own it", name), keepAlone, ", or delete the CAPI Machine", nil
+		return fmt.Sprintf("it was being deleted before the CAPI Machine %s became its owner", name), keepAlone, ", or delete the CAPI Machine", nil
 	case err == nil:
 		toKeep = keepAlone
 	default:
 		toKeep = keepAll
 	}
-	return fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names was never here: the garbage collector deletes such a machine", name, uid), toKeep, "", nil
+	return fmt.Sprintf("the CAPI Machine %s (UID %s) that its owner reference names never existed in this cluster, so the garbage collector deletes the machine", name, uid), toKeep, "", nil
 }

@@ -86,7 +86,7 @@ func (s *scope) summarize() {
 	s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, order...)
 	// The last of the steps has no condition before it ran.
 	if isTrue(rkev1.ReadyCondition) && s.conditions.Get(rkev1.StateStoredCondition) == nil {
-		reason, message := rkev1.JobPendingReason, "no server was made yet"
+		reason, message := rkev1.JobPendingReason, "no server exists yet"
 		if isTrue(rkev1.PausedCondition) {
 			paused := s.conditions.Get(rkev1.PausedCondition)
 			reason, message = paused.Reason, paused.Message
@@ -110,7 +110,7 @@ func (s *scope) summarizeDeletion() {
 	switch {
 	case meta.IsStatusConditionTrue(s.status.Conditions, rkev1.PausedCondition):
 		paused := s.conditions.Get(rkev1.PausedCondition)
-		s.conditions.False(rkev1.ReadyCondition, paused.Reason, paused.Message+"; the server is removed when it goes on")
+		s.conditions.False(rkev1.ReadyCondition, paused.Reason, paused.Message+"; the server is removed after the pause ends")
 	case remove != nil && remove.Status != metav1.ConditionTrue:
 		s.conditions.Repeat(rkev1.ReadyCondition, *remove)
 	default:
@@ -236,13 +236,13 @@ func newMetrics() *metrics {
 		machines: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "drover_machines", Help: "Machines by kind and phase."}, []string{"kind", "phase"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "drover_job_duration_seconds", Help: "How long Jobs took, by kind, operation and outcome.",
+			Name: "drover_job_duration_seconds", Help: "Duration of Jobs, by kind, operation and outcome.",
 			Buckets: []float64{5, 15, 30, 60, 120, 300, 600, 1200, 2400}}, []string{"kind", "operation", "outcome"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_attempts_total", Help: "Ended Jobs by kind, driver, operation and class of failure, which is empty on success."},
 			[]string{"kind", "driver", "operation", "class"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_machines_waiting", Help: "Machines whose server could not be made, by driver, class of failure, and what they wait for: turn, job, retry or change."},
+			Name: "drover_machines_waiting", Help: "Machines whose server could not be created, by driver, class of failure, and cause of the wait: turn, job, retry or change."},
 			[]string{"driver", "class", "until"}),
 		counted: map[Request]tally{},
 	}

@@ -111,13 +111,13 @@ func (r *Reconciler) refusal(s *scope, class string) string {
 	}
 	cause, here := r.breaker.Cause(s.group(), before, s.now)
 	if s.status.HeldBy = ""; cause == nil || *cause == s.request {
-		return "the cloud refused another machine that asks" + asks + " (" + class + ")"
+		return "the cloud rejected another machine that retries" + asks + " (" + class + ")"
 	}
 	s.status.HeldBy = cause.Name
 	if here {
-		return "the cloud refused machine " + cause.Name + ", which asks" + asks + " (" + class + ")"
+		return "the cloud rejected machine " + cause.Name + ", which retries" + asks + " (" + class + ")"
 	}
-	return "the cloud refused machine " + cause.Name + ", which asked" + asks + " and does so no more (" + class + ")"
+	return "the cloud rejected machine " + cause.Name + ", which retried" + asks + " and has stopped (" + class + ")"
 }
 
 // waitTurn says what a machine waits for whose turn it is not. The words stay the same while others ask, for each change of
@@ -133,7 +133,7 @@ func (r *Reconciler) waitTurn(s *scope, turn breaker.Turn, failed string) error 
 			}
 		}
 		failed = r.refusal(s, turn.Class)
-		asks = ". This machine asks next, at"
+		asks = ". This machine retries next, at"
 	}
 	if !turn.At.IsZero() {
 		return withReason(s.waitUntil(turn.At, failed+asks), reason, "")
@@ -143,11 +143,11 @@ func (r *Reconciler) waitTurn(s *scope, turn breaker.Turn, failed string) error 
 	if !turn.Look.IsZero() {
 		after = turn.Look.Sub(s.now)
 	}
-	return step.Wait(reason, fmt.Sprintf("%s. One machine at a time asks again; this one follows when that has got its server, and asks next when the annotation %s gets a new value",
+	return step.Wait(reason, fmt.Sprintf("%s. One machine at a time retries. This machine follows after that machine has a server, or retries next when the annotation %s gets a new value",
 		failed, rkev1.RetryAnnotation), after)
 }
 
-const nextAttempt = ". The next attempt is at"
+const nextAttempt = ". The next attempt starts at"
 
 // waitUntil waits for a time; says ends with what there is then.
 func (s *scope) waitUntil(at time.Time, says string) error {
@@ -201,14 +201,14 @@ func (r *Reconciler) awaitJobLimit(ctx context.Context, s *scope, operation stat
 		return nil
 	}
 	s.jobWanted = true
-	place := "this one is the next"
+	place := "this Job is the next"
 	switch {
 	case ahead == 1:
-		place = "1 machine is ahead of this one"
+		place = "1 machine is ahead of this machine"
 	case ahead > 1:
-		place = fmt.Sprintf("%d machines are ahead of this one", ahead)
+		place = fmt.Sprintf("%d machines are ahead of this machine", ahead)
 	}
-	return step.Wait(rkev1.JobQueuedReason, fmt.Sprintf("as many Jobs run as may run at once (--max-concurrent-jobs=%d), and %s", r.jobs.Limit, place), heldCheck)
+	return step.Wait(rkev1.JobQueuedReason, fmt.Sprintf("the limit of concurrent Jobs is reached (--max-concurrent-jobs=%d), and %s", r.jobs.Limit, place), heldCheck)
 }
 
 // releaseJob lets another machine start its Job when this one has none, and wants none. Of one that cannot be looked at it is not known.

@@ -91,7 +91,7 @@ func TestTurn_pool(t *testing.T) {
 	require.Empty(t, c.jobs(), "the other three do not even try")
 	for _, s := range c.all[3:] {
 		message := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message
-		require.Contains(t, message, "the cloud refused machine m0, which asks for the same with the same credential (Quota)")
+		require.Contains(t, message, "the cloud rejected machine m0, which retries for the same with the same credential (Quota)")
 		require.Equal(t, message, s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message)
 		require.Equal(t, rkev1.PhasePending, s.read().Phase)
 		testkit.ExpectNotFound(t, c.client, s.stateSecret())
@@ -179,7 +179,7 @@ func TestTurn_whoAsksNextGoes(t *testing.T) {
 			c.reconcileAll()
 			require.NotNil(t, c.all[0].read().NextAttemptTime)
 			require.Contains(t, c.all[0].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message,
-				"the cloud refused machine m0, which asked for the same with the same credential and does so no more (Quota). This machine asks next, at ")
+				"the cloud rejected machine m0, which retried for the same with the same credential and has stopped (Quota). This machine retries next, at ")
 			c.pass(15 * time.Minute)
 			c.reconcileAll()
 			require.Contains(t, c.jobs(), "m1-create-1")
@@ -232,7 +232,7 @@ func TestTurn_restart(t *testing.T) {
 	c.all[3].reconcile()
 	c.reconcileAll()
 	require.NotNil(t, c.all[3].read().NextAttemptTime)
-	require.Contains(t, c.all[0].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message, "the cloud refused machine m3,")
+	require.Contains(t, c.all[0].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message, "the cloud rejected machine m3,)
 	require.Equal(t, "m3", c.all[0].read().HeldBy)
 	clear(c.writes)
 	c.restart()
@@ -305,7 +305,7 @@ func TestJobLimit(t *testing.T) {
 	c.restart()
 	c.reconcileAll()
 	require.Equal(t, []string{"m0-create-1", "m1-create-1"}, c.jobs())
-	for i, want := range []string{"this one is the next", "1 machine is ahead of this one", "2 machines are ahead of this one", "3 machines are ahead of this one"} {
+	for i, want := range []string{"this Job is the next", "1 machine is ahead of this machine", "2 machines are ahead of this machine", "3 machines are ahead of this machine"} {
 		s := c.all[i+2]
 		require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.JobQueuedReason).Message, "(--max-concurrent-jobs=2), and "+want)
 		require.Equal(t, rkev1.PhasePending, s.read().Phase)

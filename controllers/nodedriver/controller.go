@@ -218,8 +218,8 @@ func (r *Reconciler) emit(s *scope) {
 		Before: s.before.Status.Conditions, After: status.Conditions, Of: of,
 		Notes: map[string]string{
 			v3.DownloadedReason: "The binary of driver " + s.nd.DriverName() + " was downloaded, verified and stored",
-			v3.InstalledReason:  fmt.Sprintf("Driver %s has told its %d flags", s.nd.DriverName(), len(s.flags)),
-			v3.ReadyReason: fmt.Sprintf("Driver %s is ready to make servers: its kinds are %s, %s and %s",
+			v3.InstalledReason:  fmt.Sprintf("Driver %s returned its %d flags", s.nd.DriverName(), len(s.flags)),
+			v3.ReadyReason: fmt.Sprintf("Driver %s is ready to create servers; its kinds are %s, %s and %s",
 				status.DriverName, status.MachineKind, status.MachineTemplateKind, status.ConfigKind),
 		},
 		Quiet: []string{v3.ValidReason, v3.BuiltinReason, v3.CompatibleReason, v3.DoubtfulAnnotationsReason, v3.InactiveReason, v3.EstablishedReason, v3.ProbingReason, v3.RemovingKindsReason},

@@ -43,7 +43,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		if !found.machines {
 			return nil
 		}
-		message := "this NodeDriver is being deleted, but stays with its kinds, for " + found.use("them") + ". It goes by itself when the machines are deleted"
+		message := "this NodeDriver is being deleted, but it and its kinds are kept, because " + found.use("them") + ". It is deleted automatically after the machines are deleted"
 		return s.notReady(v3.DeletionBlockedReason, message, userNet)
 	}
 	r.opts.Watch.Stop(s.nd.Name)
@@ -52,7 +52,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 		return err
 	}
 	if len(left) > 0 {
-		message := "this NodeDriver is being deleted, and the API server takes its kinds away: " + strings.Join(left, ", ")
+		message := "this NodeDriver is being deleted, and the API server is removing its kinds: " + strings.Join(left, ", ")
 		return s.notReady(v3.RemovingKindsReason, message, establishNet)
 	}
 	// Older versions of the driver were kept for the machines they made.
@@ -97,7 +97,7 @@ func (r *Reconciler) reappear(ctx context.Context, name string) error {
 		if err == nil || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("putting the predefined NodeDriver %s back: %w", name, err)
+		return fmt.Errorf("creating the predefined NodeDriver %s again: %w", name, err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestEvents_ofABuiltinDriver(t *testing.T) {
 	e.update(func(nd *v3.NodeDriver) { nd.Spec.DisplayName = "google" })
 	e.reconcileUntilReady()
 	require.Equal(t, []string{
-		"Normal Ready Driver google is ready to make servers: its kinds are GoogleMachine, GoogleMachineTemplate and GoogleConfig",
+		"Normal Ready Driver google is ready to create servers; its kinds are GoogleMachine, GoogleMachineTemplate and GoogleConfig",
 	}, e.events())
 	e.reconcile()
 	require.Empty(t, e.events(), "nothing happened")
@@ -51,10 +51,10 @@ func TestEvents_ofABuiltinDriver(t *testing.T) {
 	machine := e.machine("kept", map[string]any{})
 	e.update(func(nd *v3.NodeDriver) { nd.Spec.Active = false })
 	e.reconcile()
-	require.Equal(t, []string{"Normal KeptForMachines spec.active is false, but the kinds stay, for 1 object uses them (GoogleMachine default/kept)"}, e.events())
+	require.Equal(t, []string{"Normal KeptForMachines spec.active is false, but the kinds are kept, because 1 object uses them (GoogleMachine default/kept)"}, e.events())
 	require.NoError(t, e.Delete(t.Context(), e.nd))
 	e.reconcile()
-	require.Equal(t, []string{"Warning MachinesExist this NodeDriver is being deleted, but stays with its kinds, for 1 object uses them (GoogleMachine default/kept). It goes by itself when the machines are deleted"}, e.events())
+	require.Equal(t, []string{"Warning MachinesExist this NodeDriver is being deleted, but it and its kinds are kept, because 1 object uses them (GoogleMachine default/kept). It is deleted automatically after the machines are deleted"}, e.events())
 	require.NoError(t, e.Delete(t.Context(), machine))
 }
 
@@ -64,7 +64,7 @@ func TestEvents_ofAnExternalDriver(t *testing.T) {
 	require.Empty(t, e.events(), "to be probed is no news")
 	e.finish(state.Result{Outcome: state.Failed, Reason: v3.DownloadFailedReason, Class: rkev1.ClassInvalid, Message: "404 Not Found"})
 	e.reconcile()
-	failure := "404 Not Found. Change the spec, or annotate the NodeDriver with drover.cattle.io/retry=<any new value>, to try again"
+	failure := "404 Not Found. To retry, change the spec or annotate the NodeDriver with drover.cattle.io/retry=<any new value>"
 	require.Equal(t, []string{"Warning DownloadFailed " + failure}, e.events())
 	e.reconcile()
 	require.Empty(t, e.events(), "still the same")
@@ -76,7 +76,7 @@ func TestEvents_ofAnExternalDriver(t *testing.T) {
 	require.Equal(t, []string{
 		"Normal Downloaded The binary of driver eventful was downloaded, verified and stored",
 		"Normal Installed Driver eventful has told its 2 flags",
-		"Normal Ready Driver eventful is ready to make servers: its kinds are EventfulMachine, EventfulMachineTemplate and EventfulConfig",
+		"Normal Ready Driver eventful is ready to create servers; its kinds are EventfulMachine, EventfulMachineTemplate and EventfulConfig",
 	}, e.events())
 }
 
@@ -96,7 +96,7 @@ func TestFailures_saySo(t *testing.T) {
 	}
 	for _, tt := range []failure{
 		{name: "html", result: failed(v3.NotADriverReason, rkev1.ClassInvalid, "the address served a web page"),
-			condition: v3.DownloadedCondition, reason: v3.NotADriverReason, message: "the address served a web page. Change the spec, or annotate"},
+			condition: v3.DownloadedCondition, reason: v3.NotADriverReason, message: "the address served a web page. To retry, change the spec or annotate"},
 		{name: "sum", result: failed(v3.ChecksumMismatchReason, rkev1.ClassInvalid, "its sha256 is 12"),
 			condition: v3.DownloadedCondition, reason: v3.ChecksumMismatchReason, message: "its sha256 is 12. Change the spec"},
 		{name: "refused", result: failed(v3.DownloadFailedReason, rkev1.ClassUnauthorized, "403 Forbidden"),
@@ -302,5 +302,5 @@ func TestUserWatch_endsWithItsManager(t *testing.T) {
 	bad := testkit.Config(t)
 	bad.Host = "://"
 	_, err = nodedriver.NewUserWatch(bad)
-	require.ErrorContains(t, err, "making a client of metadata")
+	require.ErrorContains(t, err, "creating a metadata client")
 }

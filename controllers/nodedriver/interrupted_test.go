@@ -204,7 +204,7 @@ func TestNameTaken_untilItIsFree(t *testing.T) {
 	late := newEnv(t, second)
 	late.reconcile()
 	message := late.expect(v3.ReadyCondition, metav1.ConditionFalse, v3.NameTakenReason)
-	require.Equal(t, "NodeDriver namesake-a has the driver name namesake already: give this one another spec.displayName, or remove one of them\n"+
+	require.Equal(t, "NodeDriver namesake-a has the driver name namesake already: change spec.displayName of this driver, or delete one of the two\n"+
 		"* Find the other driver: drover get drivers\n* Change spec.displayName of this driver, or delete the other driver", message)
 	require.Len(t, late.jobs(), 1, "no probe for a name that is taken")
 

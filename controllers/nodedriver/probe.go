@@ -90,7 +90,7 @@ func (r *Reconciler) afterFailure(ctx context.Context, s *scope, last state.Clai
 	at, exhausted := jobrunner.NextAttempt(jobrunner.Failure{
 		Operation: state.Probe, Class: v.Class, Try: last.Try, End: v.End, UID: string(s.nd.UID)})
 	if exhausted {
-		s.next = step.Stall(v.Reason, fmt.Errorf("%s. Change the spec, or annotate the NodeDriver with %s=<any new value>, to try again", v.Message, rkev1.RetryAnnotation))
+		s.next = step.Stall(v.Reason, fmt.Errorf("%s. To retry, change the spec or annotate the NodeDriver with %s=<any new value>", v.Message, rkev1.RetryAnnotation))
 		return nil
 	}
 	wait := at.Sub(r.opts.Now())

@@ -86,7 +86,7 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 		binaries[digest] = cached{driver: part.Labels[rkev1.NodeDriverLabel], fresh: binaries[digest].fresh || part.CreationTimestamp.After(since)}
 	}, client.InNamespace(driver.CacheNamespace), client.HasLabels{driver.CacheDigestLabel})
 	if err != nil {
-		return false, fmt.Errorf("looking into the cache of drivers: %w", err)
+		return false, fmt.Errorf("reading the cache of drivers: %w", err)
 	}
 	probing := map[string]bool{}
 	for i := range drivers {
@@ -104,14 +104,14 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 		}
 	}, client.HasLabels{rkev1.NodeDriverLabel, rkev1.MachineUIDLabel})
 	if err != nil {
-		return false, fmt.Errorf("looking for servers' drivers: %w", err)
+		return false, fmt.Errorf("finding the drivers of servers: %w", err)
 	}
 	for digest, binary := range binaries {
 		if needed[digest] || binary.fresh || probing[binary.driver] {
 			left = true
 			continue
 		}
-		log.FromContext(ctx).Info("Removing a cached driver that nothing uses", "driver", binary.driver, "digest", digest)
+		log.FromContext(ctx).Info("Removing an unused cached driver", "driver", binary.driver, "digest", digest)
 		// The first part goes first, so that a binary that is half gone does not look whole.
 		first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: driver.CachePartName(digest, 0)}}
 		err := client.IgnoreNotFound(r.opts.Client.Delete(ctx, first))
@@ -138,7 +138,7 @@ func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (l
 		}
 	}, client.HasLabels{rkev1.NodeDriverLabel})
 	if err != nil {
-		return false, fmt.Errorf("looking for kinds of drivers: %w", err)
+		return false, fmt.Errorf("finding the kinds of drivers: %w", err)
 	}
 	for i := range drivers {
 		delete(orphans, drivers[i].DriverName())

@@ -42,7 +42,7 @@ func (r *Reconciler) validate(ctx context.Context, s *scope) error {
 	}
 	if taken := nameTaken(s.nd, all.Items); taken != "" {
 		return step.Stall(v3.NameTakenReason, errors.New("NodeDriver "+taken+" has the driver name "+s.nd.DriverName()+
-			" already: give this one another spec.displayName, or remove one of them"))
+			" already: change spec.displayName of this driver, or delete one of the two"))
 	}
 	if len(warnings) > 0 {
 		s.conditions.True(v3.ValidCondition, v3.WeakChecksumReason, strings.Join(warnings, "; "))
@@ -67,7 +67,7 @@ func (r *Reconciler) install(_ context.Context, s *scope) error {
 	if driver.IsBuiltin(s.nd) {
 		flags, known := driver.Builtin(s.nd.DriverName())
 		if !known {
-			return step.Stall(v3.UnknownBuiltinReason, errors.New("no driver of this name is built in"))
+			return step.Stall(v3.UnknownBuiltinReason, errors.New("Drover has no built-in driver of this name"))
 		}
 		s.flags = flags
 		s.conditions.True(v3.InstalledCondition, v3.BuiltinReason, "rancher/machine "+driver.MachineVersion)
@@ -78,7 +78,7 @@ func (r *Reconciler) install(_ context.Context, s *scope) error {
 	}
 	report := s.verdict.Result.Probe
 	if report == nil {
-		return step.Stall(v3.ProbeFailedReason, errors.New("the probe succeeded without a report: the image's machine binary does not fit this manager"))
+		return step.Stall(v3.ProbeFailedReason, errors.New("the probe succeeded without a report: the machine binary in the image has another version than the manager"))
 	}
 	flags, err := crdgen.DecodeFlags(report.Flags)
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *Reconciler) schema(ctx context.Context, s *scope) error {
 		unmatched = append(unmatched, err.Error())
 	}
 	if len(unmatched) > 0 {
-		s.conditions.True(v3.SchemaCompatibleCondition, v3.DoubtfulAnnotationsReason, "look at the annotations: "+strings.Join(unmatched, "; "))
+		s.conditions.True(v3.SchemaCompatibleCondition, v3.DoubtfulAnnotationsReason, "check the annotations: "+strings.Join(unmatched, "; "))
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (r *Reconciler) establish(ctx context.Context, s *scope) error {
 			return fmt.Errorf("reading CRD %s: %w", crd.Name, err)
 		}
 		if why := apply.NotAccepted(live); why != "" {
-			return step.Stall(v3.NotEstablishedReason, errors.New("the API server does not accept the names of CRD "+crd.Name+": "+why))
+			return step.Stall(v3.NotEstablishedReason, errors.New("the API server rejects the names of CRD "+crd.Name+": "+why))
 		}
 		if !apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) || !live.DeletionTimestamp.IsZero() {
 			waiting = append(waiting, crd.Name)
@@ -195,7 +195,7 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 	}
 	if found.count > 0 {
 		r.opts.Watch.Ensure(s.nd.Name, name)
-		message := "spec.active is false, but the kinds stay, for " + found.use("them")
+		message := "spec.active is false, but the kinds are kept, because " + found.use("them")
 		s.conditions.True(v3.ActiveCondition, v3.KeptForMachinesReason, message)
 		return s.notReady(v3.KeptForMachinesReason, message, userNet)
 	}
@@ -238,9 +238,9 @@ func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crd
 		return nil
 	}
 	r.opts.Watch.Ensure(s.nd.Name, name)
-	return step.Stall(v3.SchemaIncompatibleReason, fmt.Errorf("driver %s has changed: %s. Its kinds stay as they were. "+
-		"Make new templates without the field, roll the machines over to them, and delete the old templates and configs: "+
-		"then the change goes through by itself. Or set the URL, checksum and annotations back", name, strings.Join(hits, "; ")))
+	return step.Stall(v3.SchemaIncompatibleReason, fmt.Errorf("driver %s has changed: %s. Its kinds are not changed. "+
+		"Create new templates without the field, roll out the machines, and delete the old templates and configs: "+
+		"Drover then applies the change automatically. Or restore the URL, checksum and annotations", name, strings.Join(hits, "; ")))
 }
 
 // establishNet is when to look again for a CRD that was not seen to become established.

@@ -158,7 +158,7 @@ func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, 
 		return false, nil // nobody serves the kind yet, or any more
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for a %s: %w", kind.Kind, err)
+		return false, fmt.Errorf("finding a %s: %w", kind.Kind, err)
 	}
 	has := len(list.Items) > 0
 	if !has {
@@ -260,7 +260,7 @@ type UserWatch struct {
 func NewUserWatch(config *rest.Config) (*UserWatch, error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client of metadata: %w", err)
+		return nil, fmt.Errorf("creating a metadata client: %w", err)
 	}
 	const buffer = 1024
 	return &UserWatch{client: client, events: make(chan event.GenericEvent, buffer), running: map[string]context.CancelFunc{}}, nil

@@ -160,33 +160,33 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading the Machine: %w", err)
 	}
 	if machine == nil {
-		return step.Wait(rkev1.WaitingForOwnerReason, "no Machine owns this object yet. It is made by naming it in a Machine's spec.bootstrap.configRef", 0)
+		return step.Wait(rkev1.WaitingForOwnerReason, "no Machine owns this object yet. Name it in spec.bootstrap.configRef of a Machine", 0)
 	}
 	s.machine = machine
 	cluster := &clusterv1.Cluster{}
 	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: machine.Spec.ClusterName}, cluster); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the Cluster %s: %w", machine.Spec.ClusterName, err)
 	} else if err != nil {
-		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the Cluster %s is not there", machine.Spec.ClusterName), 0)
+		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the Cluster %s does not exist", machine.Spec.ClusterName), 0)
 	}
 	if s.conditions.Paused(cluster, s) {
 		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
 	}
 	if machine.Labels[rkev1.OSLabel] == "windows" {
-		return step.Stall(rkev1.OperatingSystemUnsupportedReason, errors.New("there is no agent for Windows: remove the label "+rkev1.OSLabel+" or use another bootstrap provider"))
+		return step.Stall(rkev1.OperatingSystemUnsupportedReason, errors.New("Drover has no agent for Windows: remove the label "+rkev1.OSLabel+" or use another bootstrap provider"))
 	}
 	if !isProvisioned(cluster) {
 		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the infrastructure of Cluster %s is not provisioned yet", cluster.Name), 0)
 	}
 	ref := cluster.Spec.ControlPlaneRef
 	if ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group {
-		return step.Stall(rkev1.ControlPlaneForeignReason, fmt.Errorf("the control plane of Cluster %s is %q and no RKEControlPlane: an RKEBootstrap can only join one of those", cluster.Name, ref.Kind))
+		return step.Stall(rkev1.ControlPlaneForeignReason, fmt.Errorf("the control plane of Cluster %s is %q, not an RKEControlPlane: an RKEBootstrap can join only an RKEControlPlane", cluster.Name, ref.Kind))
 	}
 	s.controlPlane = &rkev1.RKEControlPlane{}
 	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: ref.Name}, s.controlPlane); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the RKEControlPlane %s: %w", ref.Name, err)
 	} else if err != nil {
-		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the RKEControlPlane %s of Cluster %s is not there", ref.Name, cluster.Name), 0)
+		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the RKEControlPlane %s of Cluster %s does not exist", ref.Name, cluster.Name), 0)
 	}
 	if s.Status.DataSecretName != nil || machine.Spec.Bootstrap.DataSecretName != nil { // its server may be there; a move drops the status
 		return nil
@@ -204,16 +204,16 @@ func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope, cluster *c
 	case owner == nil:
 		return step.Wait(rkev1.WaitingForClusterReason, fmt.Sprintf("the RKEControlPlane %s has no owner yet", name), 0)
 	case owner.Name != cluster.Name:
-		return step.Stall(rkev1.ControlPlaneTakenReason, fmt.Errorf("the RKEControlPlane %s is that of Cluster %s: no server is made for Cluster %s before it names one of its own", name, owner.Name, cluster.Name))
+		return step.Stall(rkev1.ControlPlaneTakenReason, fmt.Errorf("the RKEControlPlane %s belongs to Cluster %s. Drover creates no server for Cluster %s until it names its own control plane", name, owner.Name, cluster.Name))
 	}
 	switch reason := holding(s.controlPlane); reason {
 	case "":
 		return nil
 	case rkev1.WaitingForClusterReason:
-		return step.Wait(reason, fmt.Sprintf("the RKEControlPlane %s has not been looked at yet", name), 0)
+		return step.Wait(reason, fmt.Sprintf("the RKEControlPlane %s is not reconciled yet", name), 0)
 	default:
 		what, _ := advice.Split(meta.FindStatusCondition(s.controlPlane.Status.Conditions, rkev1.ReconciledCondition).Message)
-		return step.Wait(reason, fmt.Sprintf("no server is made while the RKEControlPlane %s says: %s", name, what), 0)
+		return step.Wait(reason, fmt.Sprintf("Drover creates no server while the RKEControlPlane %s reports: %s", name, what), 0)
 	}
 }
 

@@ -232,7 +232,7 @@ func TestReconcile_restored(t *testing.T) {
 	token := string(script.Data["token"])
 	for _, obj := range kept {
 		w.reconcile()
-		require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.AgentSecretsMissingReason), "the Secrets b1-machine-bootstrap and b1-machine-plan, by which its agent is known, are gone")
+		require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.AgentSecretsMissingReason), "the Secrets b1-machine-bootstrap and b1-machine-plan, which authenticate its agent, do not")
 		require.NoError(t, w.Create(t.Context(), obj))
 		if obj == client.Object(script) {
 			break
@@ -342,8 +342,8 @@ func TestReconcile_waits(t *testing.T) {
 			w.cluster.Status.Initialization.InfrastructureProvisioned = new(false)
 			require.NoError(w, w.Status().Update(w.Context(), w.cluster))
 		}, rkev1.WaitingForClusterReason, "the infrastructure of Cluster c1 is not provisioned yet"},
-		"no control plane":                      {func(w *world) { require.NoError(w, w.Delete(w.Context(), w.control)) }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 of Cluster c1 is not there"},
-		"a control plane that nobody looked at": {func(w *world) { w.controlSays(rkev1.WaitingForOwnerReason, "") }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 has not been looked at yet"},
+		"no control plane":                      {func(w *world) { require.NoError(w, w.Delete(w.Context(), w.control)) }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 of Cluster c1 does not exist"},
+		"a control plane that nobody looked at": {func(w *world) { w.controlSays(rkev1.WaitingForOwnerReason, "") }, rkev1.WaitingForClusterReason, "the RKEControlPlane c1 is not reconciled yet"},
 		"a control plane without an owner yet": {func(w *world) {
 			w.control.OwnerReferences = nil
 			require.NoError(w, w.Update(w.Context(), w.control))
@@ -358,7 +358,7 @@ func TestReconcile_waits(t *testing.T) {
 		}, rkev1.ControlPlaneTakenReason, "the RKEControlPlane c1 is that of Cluster c0"},
 		"a version that nobody knows": {func(w *world) {
 			w.controlSays(rkev1.KubernetesVersionUnknownReason, "nothing of 1.99\n* Change it")
-		}, rkev1.KubernetesVersionUnknownReason, "no server is made while the RKEControlPlane c1 says: nothing of 1.99"},
+		}, rkev1.KubernetesVersionUnknownReason, "Drover creates no server while the RKEControlPlane c1 reports: nothing of 1.99"},
 		"a cluster whose authority is gone": {func(w *world) { w.controlSays(rkev1.ClusterSecretMissingReason, "c1-ca is gone") }, rkev1.ClusterSecretMissingReason, "says: c1-ca is gone"},
 		"a cluster whose data is lost":      {func(w *world) { w.controlSays(rkev1.EtcdLostReason, "no data") }, rkev1.EtcdLostReason, "says: no data"},
 		"a cluster without a server":        {func(w *world) { w.controlSays(rkev1.NoEtcdMachineReason, "none has etcd") }, rkev1.NoEtcdMachineReason, "says: none has etcd"},
@@ -374,7 +374,7 @@ func TestReconcile_waits(t *testing.T) {
 		"Windows": {func(w *world) {
 			w.machine.Labels = map[string]string{rkev1.OSLabel: "windows"}
 			require.NoError(w, w.Update(w.Context(), w.machine))
-		}, rkev1.OperatingSystemUnsupportedReason, "there is no agent for Windows"},
+		}, rkev1.OperatingSystemUnsupportedReason, "Drover has no agent for Windows"},
 		"no server URL": {func(w *world) { w.endpoint = bootstrap.Install{} }, rkev1.ServerURLMissingReason, "give it --server-url"},
 		"a bad variable": {func(w *world) {
 			w.control.Spec.AgentEnvVars[0].Name = "PATH"
@@ -382,10 +382,10 @@ func TestReconcile_waits(t *testing.T) {
 		}, rkev1.ConfigInvalidReason, "agentEnvVars[0]: PATH cannot be set"},
 		"another's Secret": {func(w *world) {
 			require.NoError(w, w.Create(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan"}}))
-		}, rkev1.NameTakenReason, "there is a Secret b1-machine-plan that is not of this object"},
+		}, rkev1.NameTakenReason, "the Secret b1-machine-plan does not belong to this object"},
 		"another's account": {func(w *world) {
 			require.NoError(w, w.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.obj.Namespace, Name: "b1-machine-plan"}}))
-		}, rkev1.NameTakenReason, "there is a ServiceAccount b1-machine-plan that is not of this object"},
+		}, rkev1.NameTakenReason, "the ServiceAccount b1-machine-plan does not belong to this object"},
 		"the plan Secret of an earlier machine": {func(w *world) {
 			require.NoError(w, w.Create(w.Context(), earlierSecret(w)))
 		}, rkev1.NameTakenReason, "there is a Secret b1-machine-plan of an earlier machine of this name"},
@@ -394,7 +394,7 @@ func TestReconcile_waits(t *testing.T) {
 			kept.Finalizers = []string{"backup.example/keep"}
 			require.NoError(w, w.Create(w.Context(), kept))
 			require.NoError(w, w.Delete(w.Context(), kept))
-		}, rkev1.NameTakenReason, `Secret b1-machine-plan is being deleted, and made anew as soon as it is gone; its finalizers are ["backup.example/keep"]`},
+		}, rkev1.NameTakenReason, `Secret b1-machine-plan is being deleted, and Drover creates it again afterwards; its finalizers are ["backup.example/keep"]`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)

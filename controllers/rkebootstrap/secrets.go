@@ -47,12 +47,12 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 		return err
 	}
 	if s.script == nil && s.plan == nil && s.machine.Spec.ProviderID != "" && !s.readmits() {
-		return step.Wait(rkev1.AgentSecretsMissingReason, fmt.Sprintf("the server is made, and the Secrets %s and %s, by which its agent is known, are gone: bring them back from a backup, "+
-			"or have the agent let in anew, as docs/endpoint.md tells", DataSecretName(s.Name), plan.SecretName(s.Name)), 0)
+		return step.Wait(rkev1.AgentSecretsMissingReason, fmt.Sprintf("the server exists, but the Secrets %s and %s, which authenticate its agent, do not: restore them from a backup, "+
+			"or let the agent register again as docs/endpoint.md describes", DataSecretName(s.Name), plan.SecretName(s.Name)), 0)
 	}
 	install := r.Endpoint()
 	if install.Server == "" {
-		return step.Wait(rkev1.ServerURLMissingReason, "the manager does not know by which address servers reach it: give it --server-url", 0)
+		return step.Wait(rkev1.ServerURLMissingReason, "the manager does not know at which address servers reach it: set its flag --server-url", 0)
 	}
 	install.Folder = s.controlPlane.Spec.DataDirectories.SystemAgent
 	for _, v := range s.controlPlane.Spec.AgentEnvVars {
@@ -104,7 +104,7 @@ func (r *Reconciler) restorePlanSecret(ctx context.Context, s *scope, token stri
 	err := r.Client.Create(ctx, &corev1.Secret{TypeMeta: secretKind, ObjectMeta: r.secretMeta(s, name, token), Type: plan.SecretType,
 		Data: map[string][]byte{plan.KeyAgentPublicKey: known}})
 	if err != nil {
-		return fmt.Errorf("making the plan Secret %s anew: %w", name, err)
+		return fmt.Errorf("creating the plan Secret %s again: %w", name, err)
 	}
 	return nil
 }
@@ -244,13 +244,13 @@ func ours(s *scope, live client.Object) error {
 		return nil
 	}
 	if owner.Name != s.Name {
-		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s that is not of this object: delete it", what))
+		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("the %s does not belong to this object: delete it", what))
 	}
 	if !live.GetDeletionTimestamp().IsZero() {
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("%s is being deleted, and made anew as soon as it is gone; its finalizers are %q", what, live.GetFinalizers()), 0)
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("%s is being deleted, and Drover creates it again afterwards; its finalizers are %q", what, live.GetFinalizers()), 0)
 	}
 	if owner.UID != s.UID && id != "" && id != s.Labels[rkev1.MachineIDLabel] {
-		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("there is a %s of an earlier machine of this name, which goes by itself: if it does not, delete it", what), 0)
+		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the %s belongs to an earlier machine of this name and is deleted automatically: if it is not, delete it", what), 0)
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func provision(_ context.Context, s *scope) error {
 		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
 	}
 	if s.cluster == nil && !s.Status.Ready {
-		return step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. It is made by naming it in a Cluster's spec.infrastructureRef", 0)
+		return step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. Name it in spec.infrastructureRef of a Cluster", 0)
 	}
 	s.Status.Ready, s.Status.Initialization.Provisioned = true, new(true)
 	s.Status.FailureDomains = s.Spec.FailureDomains

@@ -32,14 +32,14 @@ func (r *Reconciler) access(ctx context.Context, s *scope) error {
 		return err
 	}
 	if server == "" {
-		return step.Wait(rkev1.WaitingForControlPlaneReason, "no control plane is up yet", 0)
+		return step.Wait(rkev1.WaitingForControlPlaneReason, "no control plane machine is ready yet", 0)
 	}
 	if r.Clusters == nil {
-		return step.Progress(rkev1.APINotReachedReason, "nobody asks whether "+server+" answers", 0)
+		return step.Progress(rkev1.APINotReachedReason, "the manager does not check whether "+server+" answers", 0)
 	}
 	if key := client.ObjectKeyFromObject(s.cluster); !r.Clusters.Reaches(key) {
 		if left := r.untilFirstAnswer(s); left > 0 {
-			return step.Progress(rkev1.WaitingForControlPlaneReason, "a control plane is up, and "+server+" has not answered the manager yet", left)
+			return step.Progress(rkev1.WaitingForControlPlaneReason, "a control plane machine is ready, but "+server+" has not responded to the manager yet", left)
 		}
 		return step.Wait(rkev1.APINotReachedReason, r.unreached(key, server), 0)
 	}
@@ -67,12 +67,12 @@ func (r *Reconciler) untilFirstAnswer(s *scope) time.Duration {
 // unreached says who does not answer.
 func (r *Reconciler) unreached(cluster client.ObjectKey, server string) string {
 	if why := r.Clusters.Refused(cluster); why != "" {
-		return "what the cluster says at " + server + " is not read: " + why + ". Look at who controls the cluster; it is tried again, within five minutes"
+		return "the response of the cluster at " + server + " is rejected: " + why + ". The cluster may be compromised. The manager retries within five minutes"
 	}
 	if r.Clusters.Proxied(cluster) {
-		return server + " does not answer by way of the manager's proxy, and no server of the control plane was called: put what is reached without it into NO_PROXY"
+		return server + " does not respond through the manager's proxy, and the manager called no server of the control plane: add addresses that need no proxy to NO_PROXY"
 	}
-	return "neither " + server + " nor a server of the control plane answers the manager; there is no tunnel yet to servers that it cannot reach"
+	return "neither " + server + " nor a server of the control plane responds to the manager. Drover has no tunnel yet to servers that the manager cannot reach"
 }
 
 // detour says that the endpoint which the user gave is not the way by which the cluster is reached; empty if it is.
@@ -84,7 +84,7 @@ func (r *Reconciler) detour(s *scope) string {
 	if server == "" {
 		return ""
 	}
-	return fmt.Sprintf("the endpoint %s does not answer the manager; the server at %s does", s.snapshot.Endpoint, server)
+	return fmt.Sprintf("the endpoint %s does not respond to the manager, but the server at %s does", s.snapshot.Endpoint, server)
 }
 
 // ensureKubeconfig makes <cluster>-kubeconfig as soon as there is a server that it can name, keeps it, and returns the server. One that is not ours
@@ -145,7 +145,7 @@ func kubeconfigOf(s *scope, server string, now time.Time) ([]byte, time.Duration
 	}
 	made := authorities.Read(content, s.snapshot.Authorities)
 	if made.Server != server { // it would be written again and again
-		return nil, 0, step.Stall(rkev1.EndpointInvalidReason, fmt.Errorf("no kubeconfig can name the server %s: the host of controlPlaneEndpoint is a DNS name or an IP address alone", server))
+		return nil, 0, step.Stall(rkev1.EndpointInvalidReason, fmt.Errorf("a kubeconfig cannot use the server %s: the host of controlPlaneEndpoint must be a DNS name or an IP address without scheme and port", server))
 	}
 	return content, made.Renew.Sub(now), nil
 }
@@ -257,7 +257,7 @@ func (s *scope) strayNodes() string {
 	slices.Sort(s.strays)
 	s.warned.Cluster, s.warned.Node = s.cluster.Name, s.strays[0]
 	s.comeAgain(time.Minute) // nobody wakes when they are deleted
-	return fmt.Sprintf("the cluster has Nodes that are of no Machine any more, and pods may be put on them (%d): %s", len(s.strays), strings.Join(s.strays[:min(3, len(s.strays))], ", "))
+	return fmt.Sprintf("the cluster has Nodes that belong to no Machine, and pods may be scheduled on them (%d): %s", len(s.strays), strings.Join(s.strays[:min(3, len(s.strays))], ", "))
 }
 
 // maxRefused bounds what is told of a Node that its API server refuses.

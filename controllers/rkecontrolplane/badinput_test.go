@@ -74,7 +74,7 @@ func TestBadInput(t *testing.T) {
 		"an unknown version": {func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.99.0+k3s1" }) }, rkev1.KubernetesVersionUnknownReason,
 			"1.99", func(w *world) { w.change(func(o *rkev1.RKEControlPlane) { o.Spec.KubernetesVersion = "v1.36.3+k3s1" }) }},
 		"a value of another kind":  {config(`{"kubelet-arg":{"max-pods":60}}`), rkev1.ConfigInvalidReason, "kubelet-arg", config("null")},
-		"a registry that is a URL": {config(`{"system-default-registry":"https://registry.example.com"}`), rkev1.ConfigInvalidReason, "system-default-registry is the name of a registry", config("null")},
+		"a registry that is a URL": {config(`{"system-default-registry":"https://registry.example.com"}`), rkev1.ConfigInvalidReason, "system-default-registry must be a registry's host name", config("null")},
 		"a registry's Secret that is missing": {func(w *world) {
 			w.change(func(o *rkev1.RKEControlPlane) {
 				o.Spec.Registries = &rkev1.Registry{Configs: map[string]rkev1.RegistryConfig{"registry.example.com": {AuthConfigSecretName: "pull"}}}
@@ -86,7 +86,7 @@ func TestBadInput(t *testing.T) {
 		"a Machine's annotation that is no JSON": {annotate(rkev1.NodeLabelsAnnotation, "team=shop"), rkev1.MachineInvalidReason,
 			"its annotation rke.cattle.io/labels cannot be read", annotate(rkev1.NodeLabelsAnnotation, `{"team":"shop"}`)},
 		"a taint that is none": {annotate(rkev1.NodeTaintsAnnotation, `[{"key":"dedicated","effect":"Nonsense"}]`), rkev1.MachineInvalidReason,
-			`server: its annotation rke.cattle.io/taints: taint "dedicated": its effect is "Nonsense", and none of NoSchedule, PreferNoSchedule and NoExecute` +
+			`server: its annotation rke.cattle.io/taints: taint "dedicated": its effect is "Nonsense"; it must be NoSchedule, PreferNoSchedule or NoExecute` +
 				"\n* Correct the annotation: kubectl edit machines.cluster.x-k8s.io server -n NS", annotate(rkev1.NodeTaintsAnnotation, "[]")},
 		"a label that is none, of a MachineDeployment": {func(w *world) {
 			label("server", clusterv1.MachineDeploymentNameLabel, "pool")(w)
@@ -111,7 +111,7 @@ func TestBadInput(t *testing.T) {
 			w.change(func(o *rkev1.RKEControlPlane) {
 				o.Spec.ETCD = &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{Bucket: "backups", CloudCredentialName: "another/backups"}}
 			})
-		}, rkev1.SnapshotCredentialMissingReason, `spec.etcd.s3.cloudCredentialName: there is no Secret "another/backups" in the control plane's namespace`, func(w *world) {
+		}, rkev1.SnapshotCredentialMissingReason, `spec.etcd.s3.cloudCredentialName: Secret "another/backups" does not exist in the control plane's namespace`, func(w *world) {
 			w.change(func(o *rkev1.RKEControlPlane) { o.Spec.ETCD = nil })
 		}},
 		"a bucket's credential of Rancher's in a namespace that is not trusted": {func(w *world) {
@@ -198,7 +198,7 @@ func TestBadInput_endpoint(t *testing.T) {
 			w.quiet()
 			w.obeys("server")
 			message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EndpointInvalidReason)
-			require.Contains(t, message, "the host of controlPlaneEndpoint is a DNS name or an IP address alone")
+			require.Contains(t, message, "the host of controlPlaneEndpoint must be a DNS name or an IP address without scheme and port")
 			require.Contains(t, message, "\n* ", "and what to do about it")
 			require.True(t, w.isGone("c1-kubeconfig"))
 
@@ -242,7 +242,7 @@ func TestBadInput_twoClustersForOneControlPlane(t *testing.T) {
 	require.NoError(t, w.Create(t.Context(), second))
 	w.quiet()
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
-	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "the Cluster c2 names this control plane too, which is that of c1: give it one of its own\n* "+
+	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), "the Cluster c2 also names this control plane, which belongs to c1: give that Cluster its own control plane\n* "+
 		"Give that Cluster its own control plane: kubectl edit clusters.cluster.x-k8s.io c2 -n "+w.obj.Namespace)
 	require.NoError(t, w.Delete(t.Context(), second))
 	w.quiet()
@@ -276,7 +276,7 @@ func TestBadInput_noOwner(t *testing.T) {
 	w := newWorld(t)
 	w.change(func(o *rkev1.RKEControlPlane) { o.OwnerReferences = nil })
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason), "It is made by naming it in a Cluster's spec.controlPlaneRef")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason), "Name it in spec.controlPlaneRef of a Cluster")
 	w.change(func(o *rkev1.RKEControlPlane) { o.Spec.ClusterName = "c1" })
 	w.reconcile()
 	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForOwnerReason), "the Cluster c1 names this object")
@@ -329,7 +329,7 @@ func TestBadInput_etcdRestored(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), machine))
 	w.provisioned("another", 9, "etcd", "control-plane", "worker")
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason), "server, whose server has the cluster's data, came from a backup")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason), "server, whose server holds the cluster's data, was restored from a backup")
 	require.Nil(t, w.planOf("another"))
 }
 
@@ -356,7 +356,7 @@ func TestBadInput_clusterSecretGone(t *testing.T) {
 			lost := w.secret(name)
 			require.NoError(t, w.Delete(t.Context(), lost))
 			w.quiet()
-			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "the Secret "+name+", with which the cluster was made, is gone")
+			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "the Secret "+name+", which the cluster was created with, does not exist")
 			require.True(t, w.isGone(name))
 			lost.ResourceVersion, lost.UID, lost.OwnerReferences = "", "", nil
 			require.NoError(t, w.Create(t.Context(), lost))
@@ -384,7 +384,7 @@ func TestBadInput_secretsComeBackLast(t *testing.T) {
 	w.obj.Status = rkev1.RKEControlPlaneStatus{} // no backup has it
 	require.NoError(t, w.Status().Update(t.Context(), w.obj))
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "the Secret cp-rke-state, with which the cluster was made, is gone")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterSecretMissingReason), "the Secret cp-rke-state, which the cluster was created with, does not exist")
 
 	// Also where the backup is older than the annotation: the server has no plan Secret, without which none is made.
 	of := w.secret("server-machine-plan")

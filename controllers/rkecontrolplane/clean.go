@@ -46,7 +46,7 @@ func (r *Reconciler) cleanHosts(ctx context.Context, s *scope) error {
 			continue
 		}
 		if err := r.deliverCleaning(ctx, secret, uid); err != nil {
-			return fmt.Errorf("having the host of %s cleaned: %w", machine.Name, err)
+			return fmt.Errorf("requesting that the host of %s is cleaned: %w", machine.Name, err)
 		}
 	}
 	return nil

@@ -214,7 +214,7 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 		return r.withoutOwner(ctx, s)
 	}
 	if !s.IsOf(owner) {
-		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s has the control plane %s %q, and not this one", owner.Name, owner.Spec.ControlPlaneRef.Kind, owner.Spec.ControlPlaneRef.Name))
+		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s names the control plane %s %q, not this one", owner.Name, owner.Spec.ControlPlaneRef.Kind, owner.Spec.ControlPlaneRef.Name))
 	}
 	if s.conditions.Paused(owner, s) {
 		return step.Wait(clusterv1.PausedReason, "the Cluster or this object is paused", 0)
@@ -224,7 +224,7 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 
 // withoutOwner tells a control plane that its Cluster does not know of from one whose Cluster is yet to come.
 func (r *Reconciler) withoutOwner(ctx context.Context, s *scope) error {
-	waits := step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. It is made by naming it in a Cluster's spec.controlPlaneRef", 0)
+	waits := step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. Name it in spec.controlPlaneRef of a Cluster", 0)
 	if s.Spec.ClusterName == "" {
 		return waits
 	}
@@ -234,10 +234,10 @@ func (r *Reconciler) withoutOwner(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading the Cluster %s: %w", s.Spec.ClusterName, err)
 	}
 	if err == nil && s.IsOf(named) {
-		return step.Wait(rkev1.WaitingForOwnerReason, "the Cluster "+named.Name+" names this object in spec.controlPlaneRef, and Cluster API has not made it the owner yet", 0)
+		return step.Wait(rkev1.WaitingForOwnerReason, "the Cluster "+named.Name+" names this object in spec.controlPlaneRef, but Cluster API has not set it as the owner yet", 0)
 	}
 	if ref := named.Spec.ControlPlaneRef; err == nil && ref.IsDefined() {
-		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s has the control plane %s %q, and not this one", named.Name, ref.Kind, ref.Name))
+		return step.Stall(rkev1.ClusterHasAnotherReason, fmt.Errorf("the Cluster %s names the control plane %s %q, not this one", named.Name, ref.Kind, ref.Name))
 	}
 	return waits
 }

@@ -79,7 +79,7 @@ func TestReconcile(t *testing.T) {
 	w.quiet()
 	w.expectMachine("server", rkev1.UpToDateReason)
 	message := w.expect(rkev1.AvailableCondition, metav1.ConditionUnknown, rkev1.WaitingForControlPlaneReason)
-	require.Equal(t, "a control plane is up, and https://203.0.113.1:6443 has not answered the manager yet", message, "as in every start")
+	require.Equal(t, "a control plane machine is ready, but https://203.0.113.1:6443 has not responded to the manager yet", message, "as in every start")
 	require.Equal(t, time.Minute, testkit.ExpectReconciled(t, w.r, w.obj).RequeueAfter.Round(time.Minute))
 	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
 	w.quiet()
@@ -379,7 +379,7 @@ func TestAccess_endpointThatDoesNotAnswer(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute))
 	w.quiet()
 	message := w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
-	require.Contains(t, message, "neither https://api.example.org:443 nor a server of the control plane answers the manager; there is no tunnel yet")
+	require.Contains(t, message, "neither https://api.example.org:443 nor a server of the control plane responds to the manager. Drover has no tunnel yet")
 	w.reached.unread = "the API server's answer is not read: it has more fields than sense"
 	w.quiet()
 	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "is not read: the API server's answer is not read: it has more fields than sense. Look at who")
@@ -387,13 +387,13 @@ func TestAccess_endpointThatDoesNotAnswer(t *testing.T) {
 	w.reached.proxied = true
 	w.quiet()
 	message = w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
-	require.Contains(t, message, "https://api.example.org:443 does not answer by way of the manager's proxy, and no server of the control plane was called")
+	require.Contains(t, message, "https://api.example.org:443 does not respond through the manager's proxy, and the manager called no server of the control plane")
 	w.reached.proxied = false
 
 	w.reached.answer[client.ObjectKeyFromObject(w.cluster)], w.reached.through = true, "203.0.113.1:6443"
 	w.quiet()
 	require.True(t, *w.obj.Status.Initialization.ControlPlaneInitialized)
-	says := "the endpoint api.example.org does not answer the manager; the server at 203.0.113.1:6443 does"
+	says := "the endpoint api.example.org does not respond to the manager, but the server at 203.0.113.1:6443 does"
 	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionTrue, rkev1.APIAnswersReason), says)
 	require.Contains(t, w.expect(rkev1.WarningsCondition, metav1.ConditionTrue, rkev1.WarningsReason), says)
 	require.Equal(t, "https://api.example.org:443", w.host(), "it is what the user wants")
@@ -799,7 +799,7 @@ func TestReconcile_clusterDeleted(t *testing.T) {
 			require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionUnknown, rkev1.APINotReachedReason), "neither the address in Secret c1-kubeconfig nor")
 			lose(w)
 			w.quiet()
-			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason), "the Cluster c1 is being deleted: its Machines go first, and 1 of them are left")
+			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason), "the Cluster c1 is being deleted. Its Machines are deleted first, and 1 of them are left")
 			require.Zero(t, *w.obj.Status.Replicas)
 			require.Empty(t, recorder.Events)
 		})
@@ -822,7 +822,7 @@ func TestForgetNodes(t *testing.T) {
 	w.server("worker", 23)
 	w.quiet()
 	told := w.expectMachine("worker", rkev1.NodeOfEarlierServerReason)
-	require.Contains(t, told, `Node worker is this machine's by its label, and has the provider ID "acme://20" of an earlier server`)
+	require.Contains(t, told, `Node worker names this machine, but the Node has the immutable provider ID "acme://20" of an earlier server`)
 	require.Contains(t, told, "kubectl --kubeconfig c1.yaml delete node worker\n* Then restart the kubelet")
 	require.Nil(t, w.planOf("worker"))
 	require.Len(t, w.reached.nodes, 5)
@@ -857,19 +857,19 @@ func TestReconcile_deletedBeforeItsMachines(t *testing.T) {
 	w.quiet()
 	require.NoError(t, w.Delete(t.Context(), w.obj))
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster c1, 1 of them")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "it is kept for the Machines of Cluster c1 (1 left)")
 	require.Zero(t, testkit.ExpectReconciled(t, w.r, w.obj).RequeueAfter)
 
 	w.cluster.Spec.ControlPlaneRef.Name = "typo"
 	require.NoError(t, w.Update(t.Context(), w.cluster))
 	require.Positive(t, testkit.ExpectReconciled(t, w.r, w.obj).RequeueAfter, "its Cluster's Machines wake another")
 	w.read()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster c1, 1 of them")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "it is kept for the Machines of Cluster c1 (1 left)")
 
 	ofAnother("joined", new("data")) // it got one when its Cluster was the owner
 	require.NoError(t, w.Delete(t.Context(), w.machineNamed("server")))
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "stays for the Machines of Cluster another, 1 of them")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.MachinesExistReason), "it is kept for the Machines of Cluster another (1 left)")
 
 	require.NoError(t, w.Delete(t.Context(), w.machineNamed("joined")))
 	testkit.ExpectReconciled(t, w.r, w.obj)

@@ -35,8 +35,8 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	conditions.Advise = func(c metav1.Condition) []string {
 		return advice.ControlPlane{Namespace: obj.Namespace, Name: obj.Name, Cluster: cluster.Name}.On(c.Reason)
 	}
-	reason, message := rkev1.MachinesExistReason, fmt.Sprintf("this RKEControlPlane is being deleted, but stays for the Machines of Cluster %s, %d of them: "+
-		"with it go the authorities and tokens by which their servers are reached. It goes by itself with the last of them", cluster.Name, machines)
+	reason, message := rkev1.MachinesExistReason, fmt.Sprintf("this RKEControlPlane is being deleted, but it is kept for the Machines of Cluster %s (%d left): "+
+		"their servers need its authorities and tokens. It is deleted automatically with the last Machine", cluster.Name, machines)
 	if !cluster.DeletionTimestamp.IsZero() {
 		reason, message = rkev1.DeletingReason, leaving(cluster, machines)
 	}
@@ -54,7 +54,7 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 
 // leaving says that a Cluster is being deleted, which is no fault of what it lacks meanwhile.
 func leaving(cluster *clusterv1.Cluster, machines int) string {
-	return fmt.Sprintf("the Cluster %s is being deleted: its Machines go first, and %d of them are left", cluster.Name, machines)
+	return fmt.Sprintf("the Cluster %s is being deleted. Its Machines are deleted first, and %d of them are left", cluster.Name, machines)
 }
 
 // leave tells of a Cluster that is being deleted: no machine gets a plan any more, and nothing is made for it. Whether its API answers is told for as long as

@@ -84,7 +84,7 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	for i := range clusters.Items {
 		if one := &clusters.Items[i]; one.Name != s.cluster.Name && s.IsOf(one) {
 			s.warned.Other = one.Name
-			warnings = append(warnings, fmt.Sprintf("the Cluster %s names this control plane too, which is that of %s: give it one of its own",
+			warnings = append(warnings, fmt.Sprintf("the Cluster %s also names this control plane, which belongs to %s: give that Cluster its own control plane",
 				one.Name, s.cluster.Name))
 		}
 	}
@@ -121,6 +121,6 @@ func (s *scope) versionSet() string {
 	if len(found) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("a version is set for %s, where it has no effect: the version of the cluster is spec.kubernetesVersion here. Another one in a MachineDeployment, "+
-		"also none, has Cluster API replace its machines", strings.Join(found, ", "))
+	return fmt.Sprintf("a version is set for %s, where it has no effect: spec.kubernetesVersion of the RKEControlPlane sets the cluster's version. If the version in a MachineDeployment changes "+
+		"or is removed, Cluster API replaces its machines", strings.Join(found, ", "))
 }

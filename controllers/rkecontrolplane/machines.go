@@ -116,7 +116,7 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 		// Its plan was applied, failed or is retried.
 		step.Emit(r.Recorder, machine, step.Transitions{Before: machine.Status.Conditions, After: told, Quiet: append([]string{rkev1.UpToDateReason}, quiet...),
 			Of:    []string{rkev1.ReconciledCondition, rkev1.PlanAppliedCondition},
-			Notes: map[string]string{rkev1.PlanAppliedReason: "Its agent has applied its plan", rkev1.PlanFailedReason: "Its agent has given its plan up"}})
+			Notes: map[string]string{rkev1.PlanAppliedReason: "Its agent applied its plan", rkev1.PlanFailedReason: "Its agent gave up its plan"}})
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: memory.forget})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("watching for plan Secrets that go: %w", err)
+		return nil, fmt.Errorf("watching for deleted plan Secrets: %w", err)
 	}
 	return made, nil
 }
@@ -261,7 +261,7 @@ func (r *Reconciler) planSecrets(ctx context.Context, s *scope) (map[string]*cor
 			}
 		}
 		if size += sizeOf(one); size > maxOfCluster {
-			return nil, step.Stall(rkev1.PlansExceededReason, fmt.Errorf("what has to be known of the plan Secrets of the cluster's machines has more than %d bytes", maxOfCluster))
+			return nil, step.Stall(rkev1.PlansExceededReason, fmt.Errorf("the data that the manager keeps of the plan Secrets of the cluster's machines exceeds %d bytes", maxOfCluster))
 		}
 		found[owner.Name] = one
 	}

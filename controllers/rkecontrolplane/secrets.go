@@ -106,7 +106,7 @@ func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, be
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
 	if begun {
-		return nil, step.Stall(rkev1.ClusterSecretMissingReason, errors.New("the Secret "+name+", with which the cluster was made, is gone"))
+		return nil, step.Stall(rkev1.ClusterSecretMissingReason, errors.New("the Secret "+name+", which the cluster was created with, does not exist"))
 	}
 	kind, data, err := content()
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope, found *corev1.Secret) 
 	before := found.DeepCopy()
 	found.OwnerReferences = append(found.OwnerReferences, r.meta(s, found.Name).OwnerReferences...)
 	if err := r.Client.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner)); err != nil {
-		return fmt.Errorf("taking Secret %s back: %w", found.Name, err)
+		return fmt.Errorf("adopting Secret %s again: %w", found.Name, err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (r *Reconciler) takeAlong(ctx context.Context, obj client.Object) error {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, copied, patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("labelling %s, so that a move takes it along: %w", obj.GetName(), err)
+		return fmt.Errorf("labelling %s for a move: %w", obj.GetName(), err)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (r *Reconciler) markBootstrapped(ctx context.Context, s *scope) error {
 	}
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, s.UID, rkev1.BootstrappedAnnotation, s.Name))
 	if err := r.Client.Patch(ctx, s.RKEControlPlane, patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("noting that the cluster is made: %w", err)
+		return fmt.Errorf("recording that the cluster exists: %w", err)
 	}
 	return nil
 }

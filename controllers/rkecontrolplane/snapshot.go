@@ -329,7 +329,7 @@ func parseReleases(name types.NamespacedName, found *corev1.ConfigMap) (parsed *
 	case found.ResourceVersion == "":
 		parsed, err = releases.Default()
 	case text == "":
-		return nil, fmt.Sprintf("the ConfigMap %s has nothing under %s", name, ReleasesKey)
+		return nil, fmt.Sprintf("the ConfigMap %s has no value under the key %s", name, ReleasesKey)
 	default:
 		parsed, err = releases.Parse([]byte(text))
 	}

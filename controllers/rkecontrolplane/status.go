@@ -88,5 +88,5 @@ func (r *Reconciler) tellOf(obj *rkev1.RKEControlPlane, before []metav1.Conditio
 		passed = append(slices.Clone(quiet), rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason)
 	}
 	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: passed, Of: of,
-		Notes: map[string]string{rkev1.ReconciledReason: "All machines are as the specification says", rkev1.APIAnswersReason: "The cluster's API answers"}})
+		Notes: map[string]string{rkev1.ReconciledReason: "All machines match the specification", rkev1.APIAnswersReason: "The cluster's API responds"}})
 }

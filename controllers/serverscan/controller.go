@@ -257,7 +257,7 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, verdict jobrunner.Ver
 			return err
 		}
 	}
-	what := "the cloud could not be asked"
+	what := "the cloud could not be queried"
 	if phase(s.Status.Attempt) == removing {
 		what = "not all orphans were removed"
 	}
@@ -284,7 +284,7 @@ func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanRe
 func (r *Reconciler) judge(ctx context.Context, s *scope, report state.ScanReport) (knowledge, []jobrunner.ScanTarget, error) {
 	known, err := r.know(ctx, s.ServerScan)
 	if err != nil {
-		return known, nil, fmt.Errorf("finding out which servers have machines: %w", err)
+		return known, nil, fmt.Errorf("finding servers that have machines: %w", err)
 	}
 	found, targets := known.judge(report, s.now, graceOf(s.ServerScan))
 	s.Status.Known, s.Status.Orphans, s.Status.Servers, s.Status.MachinesNotListed = found.Known, found.Orphans, found.Servers, found.MachinesNotListed

@@ -428,7 +428,7 @@ func TestScan_namesThatAreTaken(t *testing.T) {
 			taken.SetNamespace(w.namespace)
 			require.NoError(t, w.client.Create(t.Context(), taken))
 			w.ask(nil)
-			require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.NameTakenReason), taken.GetName()+" that is not of this ServerScan")
+			require.Contains(t, w.expect(metav1.ConditionFalse, rkev1.NameTakenReason), taken.GetName()+" does not belong to this ServerScan")
 			require.NotNil(t, w.scan.Status.CompletionTime)
 			before := taken.GetResourceVersion()
 			testkit.ExpectExists(t, w.client, taken)

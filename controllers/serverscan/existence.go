@@ -30,11 +30,11 @@ func existence(was metav1.ConditionStatus, listed, account bool) (status metav1.
 	case listed:
 		return metav1.ConditionTrue, rkev1.ServerListedReason, ""
 	case was == metav1.ConditionFalse || was == metav1.ConditionTrue && account:
-		return metav1.ConditionFalse, rkev1.ServerNotListedReason, "the cloud does not list the server any more. If it is gone there, delete the Machine to have another one made"
+		return metav1.ConditionFalse, rkev1.ServerNotListedReason, "the cloud no longer lists the server. If the server is gone, delete the Machine to replace it"
 	case was == metav1.ConditionTrue:
-		return was, rkev1.ServerListedReason, "the cloud lists no server of any machine with this credential any more: does it belong to another account now?"
+		return was, rkev1.ServerListedReason, "the cloud lists none of the servers of machines that use this credential: check whether the credential belongs to another account now"
 	}
-	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud does not list the server, and never has: it may be gone, or carry no tag of ours. Look at the cloud"
+	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud has never listed the server: it may be gone, or it may have no tag of Drover. Check the cloud"
 }
 
 // tellMachines writes into the machines whose server the scan should have listed whether it did. What has not changed is not written.

@@ -26,11 +26,11 @@ func newFindings(scans client.Reader) *findings {
 	}
 	return &findings{
 		scans:      scans,
-		orphans:    gauge("drover_orphan_servers", "Servers that no machine knows and that are provably ours, when the cloud answered last, by driver."),
-		serverless: gauge("drover_machines_without_server", "Machines whose server the cloud did not list when it answered last, by driver."),
-		failed:     gauge("drover_server_scans_failed", "Credentials with which the cloud could not be asked the last time, by driver."),
+		orphans:    gauge("drover_orphan_servers", "Orphaned servers in the last response of the cloud, by driver."),
+		serverless: gauge("drover_machines_without_server", "Machines whose server was missing in the last response of the cloud, by driver."),
+		failed:     gauge("drover_server_scans_failed", "Credentials with which the last query of the cloud failed, by driver."),
 		listed: gauge("drover_servers_listed_timestamp_seconds",
-			"When the cloud told which servers it has, by driver: the time of the credential that was answered the longest ago."),
+			"Time of the last successful query of the cloud, by driver: the oldest of all credentials."),
 	}
 }
 

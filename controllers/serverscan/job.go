@@ -48,9 +48,9 @@ func refused(job string, err error) error {
 		return step.Stall(rkev1.CredentialInvalidReason, err)
 	}
 	if taken, ok := errors.AsType[*attempt.TakenError](err); ok && taken.Predecessor {
-		return step.Progress(rkev1.NameTakenReason, fmt.Sprintf("the %s %s of an earlier ServerScan of this name goes first", taken.Kind, taken.Name), leftoverCheck)
+		return step.Progress(rkev1.NameTakenReason, fmt.Sprintf("waiting until the %s %s of an earlier ServerScan of this name is deleted", taken.Kind, taken.Name), leftoverCheck)
 	} else if ok {
-		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("there is a %s %s that is not of this ServerScan: give the ServerScan another name", taken.Kind, taken.Name))
+		return step.Stall(rkev1.NameTakenReason, fmt.Errorf("the %s %s does not belong to this ServerScan: use another name for the ServerScan", taken.Kind, taken.Name))
 	}
 	return fmt.Errorf("making Job %s: %w", job, err)
 }
@@ -97,7 +97,7 @@ func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (st
 		return state.Credential{}, step.Stall(rkev1.ScanUnsupportedReason, err)
 	}
 	if !clouds.Of(driver).Lists {
-		return unsupported(fmt.Errorf("servers of driver %s cannot be listed by their tags; docs/orphans.md tells of which they can", driver))
+		return unsupported(fmt.Errorf("Drover cannot list the servers of driver %s by their tags; docs/orphans.md lists the supported drivers", driver))
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := r.Reader.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(driver).Machine)}, crd)

@@ -64,9 +64,9 @@ func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace
 	case k.has(s):
 		return "", ""
 	case now.Sub(s.Created) < grace:
-		return rkev1.VerdictYoung, fmt.Sprintf("no machine knows it, but it is younger than %s", grace)
+		return rkev1.VerdictYoung, fmt.Sprintf("no machine has it, but it is younger than %s", grace)
 	}
-	return rkev1.VerdictOrphan, "no machine knows it"
+	return rkev1.VerdictOrphan, "no machine has it"
 }
 
 // besides is the ID of the recorded server of a machine, if a server was certainly made beside it: the same report has both, and the
@@ -103,17 +103,17 @@ func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 	case s.ClusterUID == "":
 		return "it has no tag that names its Cluster"
 	case s.Management != "" && k.management != "" && s.Management != k.management:
-		return "it is another management cluster's: its Cluster was made there, or was moved here"
+		return "it belongs to another management cluster: its Cluster was created there, or was moved here"
 	case k.doubtOfCluster(s) != "":
 		return k.doubtOfCluster(s)
 	case s.Machine == "" || k.names[s.Machine]:
-		return "there is a machine of the name in its tag, which may have been restored from a backup"
+		return "a machine has the name in its tag, and may have been restored from a backup"
 	case in.uids[s.MachineUID] > 1:
 		return "another server has the tag of the same machine: one may be a copy of the other"
 	case clouds.Of(k.driver).TagsCopied && !isNamedByMachine(s, k.namespace):
-		return "it does not have its machine's name: it may be a clone, which has the tags of what it was made from"
+		return "its name differs from its machine's name: it may be a clone, which keeps the tags of its source"
 	case s.Created.IsZero():
-		return "the cloud does not tell how old it is"
+		return "the cloud does not report its age"
 	}
 	return ""
 }
@@ -127,11 +127,11 @@ func (k knowledge) doubtOfCluster(s state.ScannedServer) string {
 		return "its Cluster is being deleted"
 	case ours:
 	case k.elsewhere[s.ClusterUID] || !strings.HasPrefix(s.Machine, k.namespace+"-"):
-		return "its Cluster is another namespace's"
+		return "its Cluster is in another namespace"
 	case s.Management == "" || s.Management != k.management:
-		return "its Cluster is not in this namespace: it is another management cluster's or namespace's, or was moved or deleted"
+		return "its Cluster is not in this namespace: it belongs to another management cluster or namespace, or was moved or deleted"
 	case !k.deleted[s.ClusterUID]:
-		return fmt.Sprintf("its Cluster was made in this management cluster and is not there any more. If it was deleted, and not moved by clusterctl, drover gc --deleted-cluster %s takes that as said", s.ClusterUID)
+		return fmt.Sprintf("its Cluster was created in this management cluster and no longer exists. If it was deleted and not moved by clusterctl, confirm this with drover gc --deleted-cluster %s", s.ClusterUID)
 	}
 	return ""
 }
@@ -187,7 +187,7 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 			out.Known++
 			continue
 		case slices.Contains(report.Removed, s.ID):
-			verdict, message = rkev1.VerdictRemoved, "no machine knew it; it was removed"
+			verdict, message = rkev1.VerdictRemoved, "no machine had it; it was removed"
 		case verdict == rkev1.VerdictOrphan:
 			out.Orphans++
 			targets = append(targets, jobrunner.ScanTarget{ID: s.ID, MachineUID: s.MachineUID, Beside: k.besides(s, in)})

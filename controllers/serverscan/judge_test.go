@@ -48,7 +48,7 @@ func TestVerdict(t *testing.T) {
 		message string
 		known   bool
 	}{
-		"an orphan":                              {nil, rkev1.VerdictOrphan, "no machine knows it", false},
+		"an orphan":                              {nil, rkev1.VerdictOrphan, "no machine has it", false},
 		"its machine has no providerID yet":      {func(s *server) { s.MachineUID = "new" }, "", "", true},
 		"its machine's server":                   {func(s *server) { s.MachineUID, s.ProviderID = "m-uid", "digitalocean://7" }, "", "", true},
 		"its machine has another server":         {func(s *server) { s.MachineUID = "m-uid" }, rkev1.VerdictUncertain, "its machine has another server", false},
@@ -61,7 +61,7 @@ func TestVerdict(t *testing.T) {
 		"tagged by another management cluster":   {func(s *server) { s.Management = "there" }, rkev1.VerdictUncertain, "another management cluster's", false},
 		"of a deleted Cluster, made there":       {func(s *server) { s.ClusterUID, s.Management = "deleted", "there" }, rkev1.VerdictUncertain, "another management cluster's", false},
 		"of a deleted Cluster, without the tag":  {func(s *server) { s.ClusterUID = "deleted" }, rkev1.VerdictUncertain, "moved or deleted", false},
-		"of a deleted Cluster":                   {func(s *server) { s.ClusterUID, s.Management = "deleted", "here" }, rkev1.VerdictOrphan, "no machine knows it", false},
+		"of a deleted Cluster":                   {func(s *server) { s.ClusterUID, s.Management = "deleted", "here" }, rkev1.VerdictOrphan, "no machine has it", false},
 		"of one that may have been moved":        {func(s *server) { s.ClusterUID, s.Management = "went", "here" }, rkev1.VerdictUncertain, "--deleted-cluster went", false},
 		"of another namespace's Cluster":         {func(s *server) { s.ClusterUID, s.Management = "theirs", "here" }, rkev1.VerdictUncertain, "another namespace's", false},
 		"of another namespace's deleted one": {func(s *server) { s.ClusterUID, s.Management, s.Machine = "deleted", "here", "other-pool-1" }, rkev1.VerdictUncertain,
@@ -213,7 +213,7 @@ func TestJudge(t *testing.T) {
 	}
 	require.Equal(t, []string{"Orphan a", "Orphan b", "Removed z", "Young young", "Uncertain other"}, order)
 	require.Equal(t, rkev1.ScannedServerStatus{ID: "1", Name: "a", MachineUID: "gone-1", Machine: "team-pool-1", Cluster: "c1",
-		Created: &metav1.Time{Time: noon.Add(-2 * time.Hour)}, Verdict: "Orphan", Message: "no machine knows it"}, got.Servers[0])
+		Created: &metav1.Time{Time: noon.Add(-2 * time.Hour)}, Verdict: "Orphan", Message: "no machine has it"}, got.Servers[0])
 }
 
 // A machine that its cloud does not list is told of, and nothing more.

@@ -69,7 +69,7 @@ func (s *Schedule) Start(ctx context.Context) error {
 		}
 		wait, err := s.Round(ctx)
 		if err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Looking for servers that no machine knows", "again", spread.String())
+			log.FromContext(ctx).Error(err, "Looking for orphaned servers", "again", spread.String())
 			wait = spread
 		}
 		timer.Reset(wait)
@@ -157,7 +157,7 @@ func (s *Schedule) scan(ctx context.Context, at account, use usage) error {
 	}
 	err := s.Client.Create(ctx, scan, client.FieldOwner(FieldOwner))
 	if err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return fmt.Errorf("making a ServerScan in namespace %s: %w", at.namespace, err)
+		return fmt.Errorf("creating a ServerScan in namespace %s: %w", at.namespace, err)
 	}
 	return nil
 }

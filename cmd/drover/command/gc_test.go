@@ -79,7 +79,7 @@ func scanned(scan *rkev1.ServerScan) {
 	}
 	scan.Status = rkev1.ServerScanStatus{Conditions: done(metav1.ConditionTrue, rkev1.ScannedReason, ""), Known: 3, Orphans: 1,
 		MachinesNotListed: []string{"web-1"},
-		Servers: []rkev1.ScannedServerStatus{server("11", rkev1.VerdictOrphan, "no machine knows it"),
+		Servers: []rkev1.ScannedServerStatus{server("11", rkev1.VerdictOrphan, "no machine has it"),
 			server("12", rkev1.VerdictUncertain, "its Cluster is not in this namespace")}}
 	if scan.Spec.Remove {
 		scan.Status.Servers[0].Verdict, scan.Status.Orphans = rkev1.VerdictRemoved, 0
@@ -147,7 +147,7 @@ func TestGC_json(t *testing.T) {
 		"namespace": "`+c.namespace+`", "driver": "digitalocean", "credential": "do-token", "known": 3, "orphans": 1, "machinesNotListed": ["web-1"],
 		"servers": [
 			{"id": "11", "name": "web-11", "machineUID": "uid-11", "machine": "shop-web-11", "cluster": "store", "created": "2026-03-01T09:00:00Z",
-				"verdict": "Orphan", "message": "no machine knows it"},
+				"verdict": "Orphan", "message": "no machine has it"},
 			{"id": "12", "name": "web-12", "machineUID": "uid-12", "machine": "shop-web-12", "cluster": "store", "created": "2026-03-01T09:00:00Z",
 				"verdict": "Uncertain", "message": "its Cluster is not in this namespace"}]}]}`, r.out)
 }
@@ -171,11 +171,11 @@ func TestGC_fails(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, runningMachine)
 	c.manager(t, func(scan *rkev1.ServerScan) {
-		scan.Status.Conditions = done(metav1.ConditionFalse, rkev1.ScanJobReason, "the cloud could not be asked (Unauthorized): 401")
+		scan.Status.Conditions = done(metav1.ConditionFalse, rkev1.ScanJobReason, "the cloud could not be queried (Unauthorized): 401")
 	})
 	r := c.gc(t)
 	require.Equal(t, 1, r.code)
-	require.Contains(t, r.errOut, "namespace "+c.namespace+": the cloud could not be asked (Unauthorized): 401")
+	require.Contains(t, r.errOut, "namespace "+c.namespace+": the cloud could not be queried (Unauthorized): 401")
 	require.Contains(t, r.errOut, "error: 1 of 1 scans failed")
 	r = c.gc(t, "-o", "json")
 	require.Equal(t, 1, r.code)

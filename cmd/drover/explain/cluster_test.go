@@ -73,16 +73,16 @@ func TestClusterDecisions(t *testing.T) {
 		condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionUnknown, "NodeHealthUnknown", "* Node.Ready: Kubelet stopped posting node status.", 2))
 	nameTaken := with(clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1)),
 		"one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "", rkev1.WorkerRoleLabel)
-	nameTaken.Machines[0] = *withBootstrap(&nameTaken.Machines[0], rkev1.NameTakenReason, "there is a Secret b1-machine-plan that is not of this object: delete it")
+	nameTaken.Machines[0] = *withBootstrap(&nameTaken.Machines[0], rkev1.NameTakenReason, "the Secret b1-machine-plan does not belong to this object: delete it")
 	starting := with(clusterOf(nameTaken.ControlPlane.Conditions...), "one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "")
 	starting.Machines[0] = *withBootstrap(&starting.Machines[0], clusterv1.NotReadyReason, "dataSecretCreated is false")
-	noServers := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason, "one-b, one-c and one-d: its infra machine is not provisioned", 2))
+	noServers := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason, "one-b, one-c and one-d: its infra machine is not provisioned yet yet", 2))
 	for name, server := range map[string]metav1.Condition{
 		"one-b": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason, "the Job one-b-create-1 runs\n* Watch it: drover logs one-b", 1),
 		"one-c": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "attempt 1 failed (Quota, CreateFailed): 422 droplet limit exceeded. The cloud", 1),
 		"one-d": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "machine one-c asks first", 1),
 	} {
-		with(noServers, name, metav1.ConditionFalse, rkev1.WaitingForServerReason, "its infra machine is not provisioned")
+		with(noServers, name, metav1.ConditionFalse, rkev1.WaitingForServerReason, "its infra machine is not provisioned yet yet")
 		last := &noServers.Machines[len(noServers.Machines)-1]
 		last.Status.Conditions = append(last.Status.Conditions, server)
 	}
@@ -204,8 +204,8 @@ func TestClusterDecisions(t *testing.T) {
 > Change it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"machines whose servers are not there": {noServers, `
-! Reconciled|WaitingForMachines||one-b, one-c and one-d: its infra machine is not provisioned
-. one-b, one-c and one-d: its infra machine is not provisioned
+! Reconciled|WaitingForMachines||one-b, one-c and one-d: its infra machine is not provisioned yet yet
+. one-b, one-c and one-d: its infra machine is not provisioned yet yet
 . Machine one-b: JobRunning: the Job one-b-create-1 runs
 . Machine one-c: WaitingForQuota: attempt 1 failed (Quota, CreateFailed): 422 droplet limit exceeded
 > See why it is not ready: drover why one-b -n shop
@@ -226,8 +226,8 @@ func TestClusterDecisions(t *testing.T) {
 > See why its Node is not healthy: drover why one-a -n shop
 `},
 		"a machine whose RKEBootstrap cannot be reconciled": {nameTaken, `
-! BootstrapConfigReady|NameTaken||there is a Secret b1-machine-plan that is not of this object: delete it
-. Machine one-a: its RKEBootstrap b1 cannot be reconciled: NameTaken: there is a Secret b1-machine-plan that is not of this object: delete it
+! BootstrapConfigReady|NameTaken||the Secret b1-machine-plan does not belong to this object: delete it
+. Machine one-a: its RKEBootstrap b1 cannot be reconciled: NameTaken: the Secret b1-machine-plan does not belong to this object: delete it
 > See its conditions: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
 `},
 		"a machine whose RKEBootstrap is not ready yet": {starting, `

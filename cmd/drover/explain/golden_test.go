@@ -100,7 +100,7 @@ func addWaiting(all map[string]*facts.Snapshot) {
 	all["credential-not-shared"] = s
 
 	s = machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.WaitingForInfrastructureReason,
-		"the infrastructure of Cluster store is not provisioned yet (its spec.infrastructureRef tells which object to look at)", 14))
+		"the infrastructure of Cluster store is not provisioned yet (see the object that its spec.infrastructureRef names)", 14))
 	s.Cluster.Status.Initialization.InfrastructureProvisioned = nil
 	all["infrastructure"] = s
 
@@ -128,7 +128,7 @@ func addWaiting(all map[string]*facts.Snapshot) {
 
 	next := ago(-7 * 60 * 1e9)
 	all["quota"].Machine.Status.NextAttemptTime = &next
-	s = atJob(metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "the cloud refused another machine that asks for the same with the same credential (Quota)")
+	s = atJob(metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "the cloud rejected another machine that retries for the same with the same credential (Quota)")
 	s.Ahead = all["quota"].Machine
 	all["held-quota"] = s
 	s = withJob(atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, ""), nil)

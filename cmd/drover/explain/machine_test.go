@@ -160,11 +160,11 @@ func endDecisions() map[string]decision {
 `},
 		"its RKEBootstrap cannot be reconciled": {changed(running(), func(s *facts.Snapshot) {
 			s.CAPIMachine.Status.NodeRef.Name = "web-1"
-			withBootstrap(s.CAPIMachine, rkev1.NameTakenReason, "there is a Secret b1-machine-plan that is not of this object: delete it")
+			withBootstrap(s.CAPIMachine, rkev1.NameTakenReason, "the Secret b1-machine-plan does not belong to this object: delete it")
 		}), `
-! BootstrapConfigReady|NameTaken||there is a Secret b1-machine-plan that is not of this object: delete it
+! BootstrapConfigReady|NameTaken||the Secret b1-machine-plan does not belong to this object: delete it
 . The server runs and its state is stored.
-. Its RKEBootstrap b1 cannot be reconciled: NameTaken: there is a Secret b1-machine-plan that is not of this object: delete it
+. Its RKEBootstrap b1 cannot be reconciled: NameTaken: the Secret b1-machine-plan does not belong to this object: delete it
 > See its conditions: kubectl -n shop describe rkebootstraps.rke.cattle.io b1
 `},
 		"its RKEBootstrap cannot be reconciled, and it waits for that": {changed(machine(condition(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.WaitingForBootstrapReason, "no data yet", 2)), func(s *facts.Snapshot) {
@@ -279,7 +279,7 @@ func removeDecisions() map[string]decision {
 
 func jobDecisions() map[string]decision {
 	at := func() *facts.Snapshot {
-		return atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, "Job web-1-create-2 is under way, attempt 2")
+		return atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, "Job web-1-create-2 is running, attempt 2")
 	}
 	named := func(names ...string) func(*facts.Snapshot) {
 		return func(s *facts.Snapshot) {
@@ -294,8 +294,8 @@ func jobDecisions() map[string]decision {
 	}
 	return map[string]decision{
 		"at work": {withJob(at(), runs()), `
-! CreateJob|JobRunning||Job web-1-create-2 is under way, attempt 2
-. Job web-1-create-2 is under way, attempt 2
+! CreateJob|JobRunning||Job web-1-create-2 is running, attempt 2
+. Job web-1-create-2 is running, attempt 2
 > Follow the driver's log: drover logs web-1 -n shop -f
 `},
 		"gone, another is left": {changed(at(), named("web-1-create-1")), `
@@ -305,13 +305,13 @@ func jobDecisions() map[string]decision {
 > Check whether Drover's manager runs, and read its log: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager
 `},
 		"a newer one": {changed(at(), named("web-1-create-3", "web-1-create-2")), `
-! CreateJob|JobRunning||Job web-1-create-2 is under way, attempt 2
-. Job web-1-create-2 is under way, attempt 2
+! CreateJob|JobRunning||Job web-1-create-2 is running, attempt 2
+. Job web-1-create-2 is running, attempt 2
 > Follow the driver's log: drover logs web-1 -n shop -f
 `},
 		"cannot be read": {changed(at(), func(s *facts.Snapshot) { s.Unread = []facts.Part{facts.JobsPart} }), `
-! CreateJob|JobRunning||Job web-1-create-2 is under way, attempt 2
-. Job web-1-create-2 is under way, attempt 2
+! CreateJob|JobRunning||Job web-1-create-2 is running, attempt 2
+. Job web-1-create-2 is running, attempt 2
 > Follow the driver's log: drover logs web-1 -n shop -f
 `},
 		"gone, other things cannot be read": {changed(at(), func(s *facts.Snapshot) {
@@ -459,7 +459,7 @@ func ownerDecisions() map[string]decision {
 	since := ago(2 * time.Minute)
 	return map[string]decision{
 		"deleted before a server was made": {changed(machine(condition(rkev1.ClusterReadyCondition, metav1.ConditionFalse, rkev1.DeletingReason,
-			"the CAPI Machine web-1 is being deleted: no server is made for it", 1)), func(s *facts.Snapshot) {
+			"the CAPI Machine web-1 is being deleted, so Drover creates no server for it", 1)), func(s *facts.Snapshot) {
 			s.CAPIMachine.DeletionTimestamp = &since
 			s.CAPIMachine.Status.Conditions = []metav1.Condition{condition("Deleting", metav1.ConditionTrue, "WaitingForPreTerminateHook", "waiting for hook x", 2)}
 			s.CAPIMachine.Annotations = map[string]string{clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/x": "y", clusterv1.PreDrainDeleteHookAnnotationPrefix + "/done": ""}
@@ -571,10 +571,10 @@ func TestAhead_says(t *testing.T) {
 
 // Until when a Job is waited for that hangs, with its driver or with a server that takes no login: the deadline of the Job's pod counts from when a node took it.
 func TestDecide_deadlineOfTheJob(t *testing.T) {
-	s := atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, "Job web-1-create-2 is under way, attempt 2")
+	s := atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, "Job web-1-create-2 is running, attempt 2")
 	s.Jobs = []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "web-1-create-2"}}}
 	s.Pods = []corev1.Pod{{Spec: corev1.PodSpec{ActiveDeadlineSeconds: new(int64(3600))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: s.Now.Add(-20 * time.Minute)}}}}
 	until := s.Now.Add(40 * time.Minute).UTC().Format(time.RFC3339)
 	ends := "The Job's deadline is " + until + " (in 40m). It is stopped then, even if it waits for the driver or the server."
-	require.Equal(t, []string{"Job web-1-create-2 is under way, attempt 2", ends}, explained(s, "drover").Verdict)
+	require.Equal(t, []string{"Job web-1-create-2 is running, attempt 2", ends}, explained(s, "drover").Verdict)
 }

@@ -110,8 +110,8 @@ func TestScanThatFailed(t *testing.T) {
 	require.Equal(t, "digitalocean, credential do-token, namespace shop: servers with a machine: 3, orphans: 1, "+
 		"removed: 1 (without what the driver made beside each: its SSH key); not all orphans were removed: a: 403", got.Summary())
 
-	s.Status = rkev1.ServerScanStatus{Conditions: conditions(rkev1.ScanDoneCondition + "=False/X/the cloud could not be asked: 401")}
+	s.Status = rkev1.ServerScanStatus{Conditions: conditions(rkev1.ScanDoneCondition + "=False/X/the cloud could not be queried: 401")}
 	got = listing.NewScan(s)
-	require.Equal(t, listing.Scan{Namespace: "shop", Driver: "digitalocean", Credential: "do-token", Servers: []rkev1.ScannedServerStatus{}, Error: "the cloud could not be asked: 401"}, got)
-	require.Equal(t, "digitalocean, credential do-token, namespace shop: the cloud could not be asked: 401", got.Summary())
+	require.Equal(t, listing.Scan{Namespace: "shop", Driver: "digitalocean", Credential: "do-token", Servers: []rkev1.ScannedServerStatus{}, Error: "the cloud could not be queried: 401"}, got)
+	require.Equal(t, "digitalocean, credential do-token, namespace shop: the cloud could not be queried: 401", got.Summary())
 }

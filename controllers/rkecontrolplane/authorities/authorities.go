@@ -120,7 +120,7 @@ func Check(purpose secret.Purpose, data map[string][]byte, now time.Time) error 
 		return nil
 	}
 	if size := len(data[secret.TLSCrtDataName]); size > maxCertificate {
-		return fmt.Errorf("its %s has %d bytes, and no more than %d have room in a kubeconfig: keep the authority and those that signed it", secret.TLSCrtDataName, size, maxCertificate)
+		return fmt.Errorf("its %s has %d bytes (limit %d in a kubeconfig): keep only the authority and the authorities that signed it", secret.TLSCrtDataName, size, maxCertificate)
 	}
 	certificate, err := parseCertificate(data[secret.TLSCrtDataName])
 	if err != nil {
@@ -131,9 +131,9 @@ func Check(purpose secret.Purpose, data map[string][]byte, now time.Time) error 
 	case !ok || !public.Equal(certificate.PublicKey):
 		return fmt.Errorf("its %s is not the key of the first certificate in %s", secret.TLSKeyDataName, secret.TLSCrtDataName)
 	case !certificate.IsCA:
-		return fmt.Errorf("its %s begins with a certificate that is no authority's (CA:TRUE is missing)", secret.TLSCrtDataName)
+		return fmt.Errorf("its %s begins with a certificate that is not an authority (CA:TRUE is missing)", secret.TLSCrtDataName)
 	case now.After(certificate.NotAfter):
-		return fmt.Errorf("its %s is over since %s", secret.TLSCrtDataName, certificate.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("its %s expired at %s", secret.TLSCrtDataName, certificate.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -144,11 +144,11 @@ func parseCertificate(text []byte) (*x509.Certificate, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, errors.New("is no certificate in PEM")
+		return nil, errors.New("is not a certificate in PEM")
 	}
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, errors.New("is no certificate in PEM that can be read")
+		return nil, errors.New("is not a readable certificate in PEM")
 	}
 	return certificate, nil
 }
@@ -171,5 +171,5 @@ func parseKey(text []byte) (crypto.Signer, error) {
 			}
 		}
 	}
-	return nil, errors.New("is no private key in PEM that can be read")
+	return nil, errors.New("is not a readable private key in PEM")
 }

@@ -79,14 +79,14 @@ func TestCheck(t *testing.T) {
 		"ours":                             {authorities.Server, ours, now, ""},
 		"a chain":                          {authorities.Server, data(append(slices.Clip(certificate), other[secret.TLSCrtDataName]...), key), now, ""},
 		"an elliptic account's":            {authorities.ServiceAccount, data(nil, key), now, ""},
-		"nothing":                          {authorities.Client, nil, now, "its tls.key is no private key in PEM that can be read"},
-		"no certificate":                   {authorities.Client, data(nil, key), now, "its tls.crt is no certificate in PEM"},
+		"nothing":                          {authorities.Client, nil, now, "its tls.key is not a readable private key in PEM"},
+		"no certificate":                   {authorities.Client, data(nil, key), now, "its tls.crt is not a certificate in PEM"},
 		"rubbish as a certificate":         {authorities.Client, data([]byte("-----BEGIN CERTIFICATE-----\naaaa\n-----END CERTIFICATE-----\n"), key), now, "that can be read"},
 		"another's key":                    {authorities.Server, data(certificate, other[secret.TLSKeyDataName]), now, "its tls.key is not the key of the first certificate"},
 		"no authority":                     {authorities.Server, data(leaf.CertData, leaf.KeyData), now, "CA:TRUE is missing"},
 		"one that is over":                 {authorities.Server, ours, now.AddDate(11, 0, 0), "its tls.crt is over since 2036-11-"},
 		"an account without a key":         {authorities.ServiceAccount, data(account[secret.TLSCrtDataName], nil), now, "its tls.key is no private key"},
-		"a chain that no kubeconfig holds": {authorities.Server, data(append(slices.Clip(certificate), make([]byte, 44<<10)...), key), now, "have room in a kubeconfig"},
+		"a chain that no kubeconfig holds": {authorities.Server, data(append(slices.Clip(certificate), make([]byte, 44<<10)...), key), now, "in a kubeconfig): keep only"},
 		"many blocks":                      {authorities.Server, data(certificate, []byte(strings.Repeat(string(key), 5))), now, "more than 4 blocks"},
 	} {
 		t.Run(what, func(t *testing.T) {
