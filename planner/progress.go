@@ -42,7 +42,7 @@ func (p *progress) stand(s *Secret) {
 	}
 	if p.reason == rkev1.WaitingForProbesReason && s.Overdue {
 		p.reason = rkev1.ProbesFailingReason
-		p.message = fmt.Sprintf("its plan is applied, but for more than %d minutes it has been %s", int(ProbesPatience.Minutes()), p.message)
+		p.message = fmt.Sprintf("its plan is applied, but for more than %d minutes: %s", int(ProbesPatience.Minutes()), p.message)
 	}
 	if !s.SilentSince.IsZero() {
 		p.reason, p.message = rkev1.AgentSilentReason, "its agent has not called the manager since "+s.SilentSince.UTC().Format(time.RFC3339)+

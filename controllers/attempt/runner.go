@@ -60,7 +60,9 @@ type TakenError struct {
 }
 
 // Error implements error.
-func (e *TakenError) Error() string { return fmt.Sprintf("%s %s exists and belongs to another object", e.Kind, e.Name) }
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s %s exists and belongs to another object", e.Kind, e.Name)
+}
 
 // check is an error when something that is there is not the owner's: a driver must not run as somebody else's account, and what has this
 // object for an owner goes with it.

@@ -232,7 +232,7 @@ func TestTurn_restart(t *testing.T) {
 	c.all[3].reconcile()
 	c.reconcileAll()
 	require.NotNil(t, c.all[3].read().NextAttemptTime)
-	require.Contains(t, c.all[0].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message, "the cloud rejected machine m3,)
+	require.Contains(t, c.all[0].expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason).Message, "the cloud rejected machine m3,")
 	require.Equal(t, "m3", c.all[0].read().HeldBy)
 	clear(c.writes)
 	c.restart()

@@ -355,18 +355,18 @@ func TestReconcile_waits(t *testing.T) {
 			ref.Name, ref.UID = first.Name, first.UID
 			w.control.OwnerReferences = []metav1.OwnerReference{ref, w.control.OwnerReferences[0]}
 			require.NoError(w, w.Update(w.Context(), w.control))
-		}, rkev1.ControlPlaneTakenReason, "the RKEControlPlane c1 is that of Cluster c0"},
+		}, rkev1.ControlPlaneTakenReason, "the RKEControlPlane c1 belongs to Cluster c0"},
 		"a version that nobody knows": {func(w *world) {
 			w.controlSays(rkev1.KubernetesVersionUnknownReason, "nothing of 1.99\n* Change it")
 		}, rkev1.KubernetesVersionUnknownReason, "Drover creates no server while the RKEControlPlane c1 reports: nothing of 1.99"},
-		"a cluster whose authority is gone": {func(w *world) { w.controlSays(rkev1.ClusterSecretMissingReason, "c1-ca is gone") }, rkev1.ClusterSecretMissingReason, "says: c1-ca is gone"},
-		"a cluster whose data is lost":      {func(w *world) { w.controlSays(rkev1.EtcdLostReason, "no data") }, rkev1.EtcdLostReason, "says: no data"},
-		"a cluster without a server":        {func(w *world) { w.controlSays(rkev1.NoEtcdMachineReason, "none has etcd") }, rkev1.NoEtcdMachineReason, "says: none has etcd"},
-		"a Cluster that is being deleted":   {func(w *world) { w.controlSays(rkev1.DeletingReason, "it goes") }, rkev1.DeletingReason, "says: it goes"},
+		"a cluster whose authority is gone": {func(w *world) { w.controlSays(rkev1.ClusterSecretMissingReason, "c1-ca is gone") }, rkev1.ClusterSecretMissingReason, "reports: c1-ca is gone"},
+		"a cluster whose data is lost":      {func(w *world) { w.controlSays(rkev1.EtcdLostReason, "no data") }, rkev1.EtcdLostReason, "reports: no data"},
+		"a cluster without a server":        {func(w *world) { w.controlSays(rkev1.NoEtcdMachineReason, "none has etcd") }, rkev1.NoEtcdMachineReason, "reports: none has etcd"},
+		"a Cluster that is being deleted":   {func(w *world) { w.controlSays(rkev1.DeletingReason, "it goes") }, rkev1.DeletingReason, "reports: it goes"},
 		"another's control plane": {func(w *world) {
 			w.cluster.Spec.ControlPlaneRef.APIGroup, w.cluster.Spec.ControlPlaneRef.Kind = "controlplane.cluster.x-k8s.io", "KubeadmControlPlane"
 			require.NoError(w, w.Update(w.Context(), w.cluster))
-		}, rkev1.ControlPlaneForeignReason, `is "KubeadmControlPlane" and no RKEControlPlane`},
+		}, rkev1.ControlPlaneForeignReason, `is "KubeadmControlPlane", not an RKEControlPlane`},
 		"paused": {func(w *world) {
 			w.cluster.Spec.Paused = new(true)
 			require.NoError(w, w.Update(w.Context(), w.cluster))
@@ -375,7 +375,7 @@ func TestReconcile_waits(t *testing.T) {
 			w.machine.Labels = map[string]string{rkev1.OSLabel: "windows"}
 			require.NoError(w, w.Update(w.Context(), w.machine))
 		}, rkev1.OperatingSystemUnsupportedReason, "Drover has no agent for Windows"},
-		"no server URL": {func(w *world) { w.endpoint = bootstrap.Install{} }, rkev1.ServerURLMissingReason, "give it --server-url"},
+		"no server URL": {func(w *world) { w.endpoint = bootstrap.Install{} }, rkev1.ServerURLMissingReason, "set its flag --server-url"},
 		"a bad variable": {func(w *world) {
 			w.control.Spec.AgentEnvVars[0].Name = "PATH"
 			require.NoError(w, w.Update(w.Context(), w.control))
@@ -388,7 +388,7 @@ func TestReconcile_waits(t *testing.T) {
 		}, rkev1.NameTakenReason, "the ServiceAccount b1-machine-plan does not belong to this object"},
 		"the plan Secret of an earlier machine": {func(w *world) {
 			require.NoError(w, w.Create(w.Context(), earlierSecret(w)))
-		}, rkev1.NameTakenReason, "there is a Secret b1-machine-plan of an earlier machine of this name"},
+		}, rkev1.NameTakenReason, "the Secret b1-machine-plan belongs to an earlier machine of this name"},
 		"the plan Secret of an earlier machine, which cannot go": {func(w *world) {
 			kept := earlierSecret(w)
 			kept.Finalizers = []string{"backup.example/keep"}

@@ -102,7 +102,7 @@ func TestBadInput(t *testing.T) {
 			app(map[string]string{rkev1.AuthorizedForClustersAnnotation: "c1"})},
 		"a bucket's credential of another namespace that is not shared": {func(w *world) {
 			bucket(w, testkit.Namespace(w.T), "backups")
-		}, rkev1.SnapshotCredentialMissingReason, "name this namespace, NS, in its annotation drover.cattle.io/allowed-namespaces", func(w *world) {
+		}, rkev1.SnapshotCredentialMissingReason, "list this namespace, NS, in its annotation drover.cattle.io/allowed-namespaces", func(w *world) {
 			there := w.foreign()
 			there.Annotations = map[string]string{rkev1.AllowedNamespacesAnnotation: w.obj.Namespace}
 			require.NoError(w, w.Update(w.Context(), there))
@@ -116,7 +116,7 @@ func TestBadInput(t *testing.T) {
 		}},
 		"a bucket's credential of Rancher's in a namespace that is not trusted": {func(w *world) {
 			bucket(w, testkit.Namespace(w.T), "cc-backups")
-		}, rkev1.SnapshotCredentialMissingReason, "that may be used here", func(w *world) {
+		}, rkev1.SnapshotCredentialMissingReason, "does not exist or is not shared", func(w *world) {
 			w.r = rkecontrolplane.New(rkecontrolplane.Options{Client: w.WithWatch, Reader: w.WithWatch, Clusters: w.reached,
 				TrustedCredentialNamespaces: []string{w.foreign().Namespace}})
 		}},
@@ -129,7 +129,7 @@ func TestBadInput(t *testing.T) {
 			require.NoError(w, w.Update(w.Context(), there))
 		}},
 		"the user's own authority that is none": {secret("c1-etcd", map[string]string{"tls.crt": "mine", "tls.key": "canary"}), rkev1.AuthorityInvalidReason,
-			"the Secret c1-etcd cannot be used: its tls.key is no private key", func(w *world) {
+			"the Secret c1-etcd cannot be used: its tls.key is not a readable private key", func(w *world) {
 				require.NoError(w, w.Delete(w.Context(), w.secret("c1-etcd")))
 			}},
 		"a catalogue of releases that cannot be read": {func(w *world) {
@@ -223,7 +223,7 @@ func TestBadInput_twoControlPlanesForOneCluster(t *testing.T) {
 			}
 			require.NoError(t, w.Create(t.Context(), w.obj))
 			w.quiet()
-			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason), `the Cluster c1 has the control plane RKEControlPlane "cp", and not this one`)
+			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason), `the Cluster c1 names the control plane RKEControlPlane "cp", not this one`)
 			require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClusterHasAnotherReason), "name it in spec.controlPlaneRef again: kubectl edit clusters.cluster.x-k8s.io c1 -n")
 			require.True(t, w.isGone("second-rke-state"))
 			require.True(t, w.isGone("c1-ca"))

@@ -382,7 +382,7 @@ func TestAccess_endpointThatDoesNotAnswer(t *testing.T) {
 	require.Contains(t, message, "neither https://api.example.org:443 nor a server of the control plane responds to the manager. Drover has no tunnel yet")
 	w.reached.unread = "the API server's answer is not read: it has more fields than sense"
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "is not read: the API server's answer is not read: it has more fields than sense. Look at who")
+	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "is rejected: the API server's answer is not read: it has more fields than sense. The cluster may be compromised")
 	w.reached.unread = ""
 	w.reached.proxied = true
 	w.quiet()
@@ -484,7 +484,7 @@ func TestKubeconfig_authorityEnds(t *testing.T) {
 	require.NotEmpty(t, w.secret("c1-kubeconfig").Data["value"])
 	w.clock.SetTime(w.clock.Now().Add(time.Hour))
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.AuthorityInvalidReason), "is over since")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.AuthorityInvalidReason), "expired at")
 }
 
 // An agent that renews its access no more is silent, unless no manager ran to renew it; one that calls again is not.
@@ -538,7 +538,7 @@ func TestReconcile_probesFailing(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
 	w.quiet()
 	require.Contains(t, w.expectMachine("server", rkev1.ProbesFailingReason), "journalctl")
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ProbesFailingReason), "for more than 5 minutes it is not healthy yet: kube-apiserver")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ProbesFailingReason), "for more than 5 minutes: not healthy yet: kube-apiserver")
 	require.Contains(t, <-recorder.Events, "Warning ProbesFailing")
 	testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.PlanAppliedCondition, metav1.ConditionTrue, rkev1.PlanAppliedReason)
 

@@ -151,6 +151,6 @@ func TestPlansExceeded(t *testing.T) {
 		made(plan.SecretName(fmt.Sprintf("hoard-%d", i)), fmt.Sprintf("hoard-%d", i))
 	}
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.PlansExceededReason), "more than 16777216 bytes")
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.PlansExceededReason), "exceeds 16777216 bytes")
 	testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.ReconciledCondition, metav1.ConditionUnknown, rkev1.PlansExceededReason)
 }

@@ -242,7 +242,7 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 	case awaitJob:
 		return r.asking(s, verdict.Message)
 	case refuseVersion:
-		return step.Stall(rkev1.ScanResultInvalidReason, errors.New("the Job succeeded without a report: the image's machine binary does not fit this manager"))
+		return step.Stall(rkev1.ScanResultInvalidReason, errors.New("the Job succeeded without a report: the machine binary in the image has another version than the manager"))
 	case conclude:
 		return r.conclude(ctx, s, *report)
 	case giveUp:

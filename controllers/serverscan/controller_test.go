@@ -463,7 +463,7 @@ func TestScan_leftoversOfItsPredecessor(t *testing.T) {
 	left.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(earlier, rkev1.GroupVersion.WithKind("ServerScan"))}
 	require.NoError(t, w.client.Create(t.Context(), left))
 	w.ask(nil)
-	require.Contains(t, w.expect(metav1.ConditionUnknown, rkev1.NameTakenReason), "goes first")
+	require.Contains(t, w.expect(metav1.ConditionUnknown, rkev1.NameTakenReason), "is deleted")
 	require.NoError(t, w.client.Delete(t.Context(), left))
 	require.NotZero(t, w.reconcile())
 	w.expect(metav1.ConditionUnknown, rkev1.ScanningReason)
