@@ -351,7 +351,7 @@ func TestBadInput_foreignAccessOfALaterAttempt(t *testing.T) {
 	s.annotate(rkev1.RetryAnnotation, "1")
 	s.reconcile()
 	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.NameTakenReason)
-	require.Contains(t, c.Message, "there is a Secret m-create-2")
+	require.Contains(t, c.Message, "the Secret m-create-2 does not belong")
 	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))
 }
 

@@ -342,7 +342,7 @@ func TestCredential_ofAnotherNamespace(t *testing.T) {
 	s.refuse(state.Create, 1)
 	s.reconcile()
 	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason).Message,
-		"Secret cloud in namespace "+other+": look at its keys accessToken")
+		"Secret cloud in namespace "+other+": check its keys accessToken")
 
 	testkit.ExpectExists(t, w.client, shared)
 	shared.Annotations = nil

@@ -319,7 +319,7 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 		require.Equal(t, want, scopeOf(made, func(s *scope) { s.driver.ref.Name = driver }).leftBehind(), driver)
 	}
 	late := stateWith(map[string]string{state.JournalKey: `{"phase":"Intent","instanceName":"m1"}`, state.ResultKey: `{"outcome":"Failed","recorded":"ServerID srv-1"}`})
-	require.Equal(t, "a user gave up the server. These resources may remain in the cloud: a server named m1, of which the driver recorded ServerID srv-1, with its SSH key, disks "+
+	require.Equal(t, "a user gave up the server. These resources may remain in the cloud: a server named m1, recorded by the driver as ServerID srv-1, with its SSH key, disks "+
 		"and other resources that the driver created", scopeOf(late).leftBehind())
 	require.Equal(t, "a user gave up the server. These resources may remain in the cloud: a server named , with its SSH key, disks and other resources that the driver created",
 		scopeOf().leftBehind(), "nothing is known")

@@ -145,7 +145,7 @@ func (s *scope) leftBehind() string {
 	case server.InstanceID != "":
 		text += ", ID " + server.InstanceID
 	case recorded != "":
-		text += ", with the driver's record " + recorded
+		text += ", recorded by the driver as " + recorded
 	}
 	for _, address := range s.state.Server.Value.Addresses {
 		text += ", " + address.Type + " " + address.Address

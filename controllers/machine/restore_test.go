@@ -122,7 +122,7 @@ func TestRestore_noOtherServer(t *testing.T) {
 	w.delete(restored.obj)
 	restored.reconcile()
 	c := restored.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.OwnerUnknownReason)
-	require.Contains(t, c.Message, "To keep it, restore again")
+	require.Contains(t, c.Message, "To keep the server, restore again")
 
 	other := w.machine("digitalocean", "other", droplet())
 	other.reconciler = restored.reconciler // of one manager

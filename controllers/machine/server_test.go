@@ -125,7 +125,7 @@ func TestProviderID_fromATemplateAddedLater(t *testing.T) {
 	}{
 		"the record has it":          {archive, "acme://x/u-1", ""},
 		"an archive that is no such": {[]byte("a tar.gz"), "", "does not contain the provider ID: "},
-		"a field of the credential":  {blanked, "", "names Region, empty in the record"},
+		"a field of the credential":  {blanked, "", "names Region, which is empty in the record"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(t).machine("acme", "m", map[string]any{"token": "from-the-spec"})

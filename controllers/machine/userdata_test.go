@@ -306,7 +306,7 @@ func TestContact_offWithoutUserData(t *testing.T) {
 	s = w.machine("unsure", "config", map[string]any{})
 	s.reconcile()
 	told := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.BootstrapFormatUnsupportedReason).Message
-	require.Contains(t, told, "must be a shell script that begins with #!, but that in Secret")
+	require.Contains(t, told, "must be a shell script that begins with #!, but the data in Secret")
 	require.Contains(t, told, "Use a bootstrap provider that writes a script, or your own Secret with a script that begins with #!\n* Drover reads it again when it changes")
 	require.NotContains(t, told, "MIME")
 	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
