@@ -72,24 +72,27 @@ func (r *Reconciler) isIrreplaceable(s *scope, i int) bool {
 	return made && hasData(s.snapshot.Machines[i]) && members < 3
 }
 
-// isChanging reports whether a machine that was well is given another plan, or has been at one for less than its time, which its condition PlanApplied tells:
-// that is about its agent alone, so that a fault of the control plane neither ends the time nor adds to it. A machine that never became a Node, and one that
-// has applied its plan, are for whoever checks health to judge.
+// isChanging reports whether a machine is given a plan, its first one included, or has worked on it for less than its time. The condition PlanApplied has that
+// time: it is about the agent alone, so that a fault of the control plane neither ends the time nor adds to it. A MachineHealthCheck judges a machine that has
+// applied its plan. A new server's kubelet registers its Node after that, and has as much time as its probes.
 func (r *Reconciler) isChanging(s *scope, i int) bool {
 	m := s.members[i]
-	if !m.Status.NodeRef.IsDefined() {
-		return false
-	}
 	if slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == m.Name && v.Delivery != nil }) {
 		return true
 	}
+	left, isApplied := patience, false
 	switch progress, _ := planner.Progress(s.snapshot.Machines[i].Secret); progress {
-	case "", rkev1.UpToDateReason, rkev1.WaitingForProbesReason, rkev1.ProbesFailingReason, rkev1.AgentSilentReason:
+	case "", rkev1.ProbesFailingReason, rkev1.AgentSilentReason:
 		return false
+	case rkev1.UpToDateReason, rkev1.WaitingForProbesReason:
+		if m.Status.NodeRef.IsDefined() {
+			return false
+		}
+		left, isApplied = planner.ProbesPatience, true
 	}
-	left := patience
-	if applied := meta.FindStatusCondition(m.Status.Conditions, rkev1.PlanAppliedCondition); applied != nil && applied.Status != metav1.ConditionTrue {
-		left = applied.LastTransitionTime.Add(patience).Sub(r.Clock.Now())
+	applied := meta.FindStatusCondition(m.Status.Conditions, rkev1.PlanAppliedCondition)
+	if applied != nil && isApplied == (applied.Status == metav1.ConditionTrue) {
+		left = applied.LastTransitionTime.Add(left).Sub(r.Clock.Now())
 	}
 	s.comeAgain(left)
 	return left > 0
