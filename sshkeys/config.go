@@ -14,45 +14,60 @@ type ConfigFiles struct {
 	KnownHosts string
 }
 
-// Config is a Host block of an ssh_config with which OpenSSH logs in under alias, with the recorded host key and no other.
-func Config(alias string, access Access, files ConfigFiles) (string, error) {
+// ConfigOption is an option of an ssh_config; ssh and scp take it as -o Name=Value.
+type ConfigOption struct{ Name, Value string }
+
+// ConfigOptions are the options with which OpenSSH logs in under alias, with the recorded host key and no other. Values are quoted as
+// ssh_config requires.
+func ConfigOptions(alias string, access Access, files ConfigFiles) ([]ConfigOption, error) {
 	access, err := access.checked()
+	if err != nil {
+		return nil, err
+	}
+	if !loginName.MatchString(access.User) {
+		return nil, fmt.Errorf("writing an ssh_config: User: %q is not of letters, digits and . _ @ + - alone, and OpenSSH would take other signs for something else", access.User)
+	}
+	tokens := strings.NewReplacer("%", "%%") // of the options in which OpenSSH expands them
+	options := []ConfigOption{
+		{"HostName", tokens.Replace(access.Host)},
+		{"Port", fmt.Sprint(access.Port)},
+		{"User", access.User},
+		{"IdentityFile", tokens.Replace(files.Identity)},
+		{"IdentitiesOnly", "yes"},
+		{"HostKeyAlias", alias},
+		{"UserKnownHostsFile", tokens.Replace(files.KnownHosts)},
+		{"GlobalKnownHostsFile", "none"},
+		{"StrictHostKeyChecking", "yes"},
+	}
+	if access.Jump != "" {
+		options = append(options, ConfigOption{"ProxyJump", access.Jump})
+	}
+	for i, option := range options {
+		value := option.Value
+		// What has spaces is quoted; ssh_config has no escape for a quote, a line break or a variable.
+		if value == "" || strings.Contains(value, "${") || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '"' || r == '\'' }) {
+			return nil, fmt.Errorf("writing an ssh_config: %s: the value %q cannot be written", option.Name, value)
+		}
+		if strings.ContainsFunc(value, unicode.IsSpace) {
+			options[i].Value = `"` + value + `"`
+		}
+	}
+	return options, nil
+}
+
+// Config is a Host block of an ssh_config with the ConfigOptions.
+func Config(alias string, access Access, files ConfigFiles) (string, error) {
+	options, err := ConfigOptions(alias, access, files)
 	if err != nil {
 		return "", err
 	}
-	if !loginName.MatchString(access.User) {
-		return "", fmt.Errorf("writing an ssh_config: User: %q is not of letters, digits and . _ @ + - alone, and OpenSSH would take other signs for something else", access.User)
-	}
-	var out strings.Builder
 	if strings.ContainsAny(alias, "*?!, ") {
 		return "", fmt.Errorf("writing an ssh_config: the name %q is a pattern", alias)
 	}
-	tokens := strings.NewReplacer("%", "%%") // of the options in which OpenSSH expands them
-	options := [][2]string{
-		{"Host", alias},
-		{"  HostName", tokens.Replace(access.Host)},
-		{"  Port", fmt.Sprint(access.Port)},
-		{"  User", access.User},
-		{"  IdentityFile", tokens.Replace(files.Identity)},
-		{"  IdentitiesOnly", "yes"},
-		{"  HostKeyAlias", alias},
-		{"  UserKnownHostsFile", tokens.Replace(files.KnownHosts)},
-		{"  GlobalKnownHostsFile", "none"},
-		{"  StrictHostKeyChecking", "yes"},
-	}
-	if access.Jump != "" {
-		options = append(options, [2]string{"  ProxyJump", access.Jump})
-	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "Host %s\n", alias)
 	for _, option := range options {
-		value := option[1]
-		// What has spaces is quoted; ssh_config has no escape for a quote, a line break or a variable.
-		if value == "" || strings.Contains(value, "${") || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '"' || r == '\'' }) {
-			return "", fmt.Errorf("writing an ssh_config: %s: the value %q cannot be written", strings.TrimSpace(option[0]), value)
-		}
-		if strings.ContainsFunc(value, unicode.IsSpace) {
-			value = `"` + value + `"`
-		}
-		fmt.Fprintf(&out, "%s %s\n", option[0], value)
+		fmt.Fprintf(&out, "  %s %s\n", option.Name, option.Value)
 	}
 	return out.String(), nil
 }

@@ -62,24 +62,17 @@ func Dial(ctx context.Context, access Access, options Options) (*Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	// How far the server comes with its host key says what a failure means.
-	reached, check := &contact{}, hostKeyCallback(access, keys, options.Learn)
 	config := &ssh.ClientConfig{
 		User: access.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyAlgorithms: hostKeyAlgorithms(keys),
 		ClientVersion: "SSH-2.0-drover", Timeout: cmp.Or(max(options.Timeout, 0), defaultDialTimeout),
-		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
-			reached.shown.Store(true)
-			err := check(host, remote, key)
-			reached.trusted.Store(err == nil)
-			return err
-		},
+		HostKeyCallback: hostKeyCallback(access, keys, options.Learn),
 	}
 	ctx, cancel := context.WithTimeout(ctx, config.Timeout)
 	defer cancel()
 	dialer := cmp.Or[Dialer](options.Dialer, &net.Dialer{KeepAlive: keepAliveInterval})
 	connection, err := dialer.DialContext(ctx, "tcp", access.Address())
 	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", access.Address(), reached.mark(err))
+		return nil, fmt.Errorf("connecting to %s: %w", access.Address(), err)
 	}
 	client, err := handshake(ctx, connection, access, config)
 	if ctx.Err() != nil && err != nil {
@@ -87,7 +80,7 @@ func Dial(ctx context.Context, access Access, options Options) (*Client, error) 
 		return nil, fmt.Errorf("logging in to %s as %s: %w", access.Address(), access.User, ctx.Err())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("logging in to %s as %s: %w", access.Address(), access.User, reached.mark(err))
+		return nil, fmt.Errorf("logging in to %s as %s: %w", access.Address(), access.User, err)
 	}
 	go client.keepAlive(cmp.Or(options.KeepAlive, keepAliveInterval))
 	return client, nil

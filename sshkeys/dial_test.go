@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -100,34 +99,6 @@ func TestShell(t *testing.T) {
 	require.Equal(t, 3, status)
 	require.Equal(t, "hello\n", stdout.String())
 	require.Contains(t, server.Sizes(), "100x30")
-}
-
-func TestCopy(t *testing.T) {
-	_, access := serverWithAccess(t)
-	client := dial(t, access)
-	local, remote := t.TempDir(), t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(local, "tree", "sub"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(local, "tree", "sub", "run.sh"), []byte("#!/bin/sh\n"), 0o750))
-	require.NoError(t, os.WriteFile(filepath.Join(local, "tree", "data"), bytes.Repeat([]byte("x"), 100_000), 0o600))
-
-	require.NoError(t, client.Upload(t.Context(), os.DirFS(local), "tree", remote, nil))
-	info, err := os.Stat(filepath.Join(remote, "tree", "sub", "run.sh"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o750), info.Mode())
-
-	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(remote, "tree", "link")))
-	root, err := os.OpenRoot(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = root.Close() })
-	require.NoError(t, client.Download(t.Context(), filepath.Join(remote, "tree"), root, "back", nil))
-	content, err := root.ReadFile("back/data")
-	require.NoError(t, err)
-	require.Len(t, content, 100_000)
-	info, err = root.Lstat("back/link")
-	require.NoError(t, err)
-	require.True(t, info.Mode().IsRegular(), "links are followed")
-
-	require.ErrorIs(t, client.Upload(t.Context(), os.DirFS(local), "missing", remote, nil), os.ErrNotExist)
 }
 
 func writeFile(t *testing.T, name, content string) {

@@ -3,18 +3,14 @@ package sshkeys_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/pkg/sftp"
@@ -112,32 +108,6 @@ func TestQuote_makes_one_word(t *testing.T) {
 	}
 }
 
-func TestUpload_of_what_is_no_file(t *testing.T) {
-	_, access := serverWithAccess(t)
-	client, remote := dial(t, access), t.TempDir()
-	source := fstest.MapFS{
-		"tree/file":   {Data: []byte("x"), Mode: 0o640},
-		"tree/empty":  {Mode: 0o600},
-		"tree/device": {Mode: fs.ModeDevice | 0o600},
-		"good/a/b/c":  {Data: []byte("deep"), Mode: 0o700},
-	}
-	var told []error
-	err := client.Upload(t.Context(), source, "tree", remote, func(err error) { told = append(told, err) })
-	require.EqualError(t, err, "1 entry was not copied")
-	require.EqualError(t, errors.Join(told...), "leaving out tree/device: it is neither a file nor a directory")
-	require.FileExists(t, filepath.Join(remote, "tree", "file"), "the rest is copied")
-	require.NoError(t, client.Upload(t.Context(), source, "good", remote, nil))
-	info, err := os.Stat(filepath.Join(remote, "good", "a", "b", "c"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o700), info.Mode())
-	require.NoError(t, client.Upload(t.Context(), source, "tree/empty", filepath.Join(remote, "renamed"), nil))
-	info, err = os.Stat(filepath.Join(remote, "renamed"))
-	require.NoError(t, err)
-	require.Zero(t, info.Size())
-	require.ErrorIs(t, client.Upload(t.Context(), source, "tree/none", remote, nil), fs.ErrNotExist)
-	require.ErrorContains(t, client.Upload(t.Context(), source, "good", filepath.Join(remote, "renamed", "below"), nil), "on the server: ")
-}
-
 // Uploading over a file that others could read does not leave the new content readable for a moment, nor the old content behind.
 func TestWriteFile_over_another(t *testing.T) {
 	_, access := serverWithAccess(t)
@@ -154,64 +124,8 @@ func TestWriteFile_over_another(t *testing.T) {
 	require.Equal(t, "new", string(content))
 }
 
-// hostileFiles is an SFTP server that lies: names that climb, and a directory in every directory.
-type hostileFiles struct{}
-
-func (hostileFiles) Filelist(request *sftp.Request) (sftp.ListerAt, error) {
-	name := path.Base(request.Filepath)
-	switch {
-	case request.Method != "List":
-		return listing{lie{name: name, dir: !strings.HasPrefix(name, "file")}}, nil
-	case strings.HasPrefix(request.Filepath, "/endless"):
-		return listing{lie{name: "sub", dir: true}}, nil
-	}
-	return listing{
-		lie{name: ".."}, lie{name: ".", dir: true}, lie{name: "../climbed"}, lie{name: "/etc/climbed"}, lie{name: "a/../../climbed"},
-		lie{name: "file"}, lie{name: "file-link", mode: fs.ModeSymlink}, lie{name: "pipe", mode: fs.ModeNamedPipe}, lie{name: "file-setuid", mode: fs.ModeSetuid},
-	}, nil
-}
-
-func (hostileFiles) Fileread(*sftp.Request) (io.ReaderAt, error) {
-	return strings.NewReader("content"), nil
-}
-
-func (hostileFiles) Filewrite(*sftp.Request) (io.WriterAt, error) { return nil, errors.ErrUnsupported }
-
-func (hostileFiles) Filecmd(*sftp.Request) error { return errors.ErrUnsupported }
-
-type listing []os.FileInfo
-
-func (l listing) ListAt(into []os.FileInfo, offset int64) (int, error) {
-	if offset >= int64(len(l)) {
-		return 0, io.EOF
-	}
-	n := copy(into, l[offset:])
-	if n < len(into) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-type lie struct {
-	name string
-	dir  bool
-	mode fs.FileMode
-}
-
-func (l lie) Name() string       { return l.name }
-func (l lie) Size() int64        { return int64(len("content")) }
-func (l lie) ModTime() time.Time { return time.Unix(0, 0) }
-func (l lie) IsDir() bool        { return l.dir }
-func (l lie) Sys() any           { return nil }
-func (l lie) Mode() fs.FileMode {
-	if l.dir {
-		return fs.ModeDir | 0o755
-	}
-	return l.mode | 0o644
-}
-
-// filesDaemon lets everybody in and serves nothing but the hostile files; stubborn, it keeps its side open for ever.
-func filesDaemon(key ssh.Signer, stubborn bool) func(net.Conn) {
+// stubbornFiles serves SFTP that accepts every write, and keeps its side of the channel open for ever.
+func stubbornFiles(key ssh.Signer) func(net.Conn) {
 	config := &ssh.ServerConfig{NoClientAuth: true}
 	config.AddHostKey(key)
 	return func(connection net.Conn) {
@@ -230,65 +144,21 @@ func filesDaemon(key ssh.Signer, stubborn bool) func(net.Conn) {
 					_ = request.Reply(request.Type == "subsystem", nil)
 				}
 			}()
-			h := hostileFiles{}
-			go func() {
-				_ = sftp.NewRequestServer(channel, sftp.Handlers{FileGet: h, FilePut: h, FileCmd: h, FileList: h}).Serve()
-				if !stubborn {
-					_ = channel.Close()
-				}
-			}()
+			go func() { _ = sftp.NewRequestServer(channel, sftp.InMemHandler()).Serve() }()
 		}
 	}
 }
 
-func TestDownload_from_a_hostile_server(t *testing.T) {
+// A server that never ends SFTP does not keep the caller waiting: the file is written.
+func TestWriteFile_to_a_stubborn_server(t *testing.T) {
 	key := hostKeys(t)["ed25519"]
-	access := listen(t, filesDaemon(key, false))
+	access := listen(t, stubbornFiles(key))
 	access.KnownHosts = sshkeys.KnownHostsLine(access.Host, access.Port, key.PublicKey())
-	client, parent := dial(t, access), t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(parent, "target"), 0o700))
-	root, err := os.OpenRoot(filepath.Join(parent, "target"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = root.Close() })
-
-	var told []string
-	tell := func(err error) { told = append(told, err.Error()) }
-	require.Error(t, client.Download(t.Context(), "/tree", root, "tree", tell))
-	require.Contains(t, told, "leaving out /tree/pipe: it is neither a file nor a directory")
-	var got []string
-	require.NoError(t, filepath.WalkDir(parent, func(name string, entry fs.DirEntry, err error) error {
-		if !entry.IsDir() {
-			got = append(got, strings.TrimPrefix(name, parent))
-		}
-		return err
-	}))
-	require.Equal(t, []string{"/target/tree/climbed", "/target/tree/file", "/target/tree/file-link", "/target/tree/file-setuid"}, got, "nothing is outside, and nothing is a link")
-	info, err := root.Stat("tree/file-setuid")
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o644), info.Mode())
-
-	require.Error(t, client.Download(t.Context(), "/endless", root, "endless", tell))
-	require.Contains(t, told[len(told)-1], "more than 64 directories in one another")
-	require.ErrorContains(t, client.Download(t.Context(), "/file", root, "/etc/x", tell), "escapes")
+	require.NoError(t, dial(t, access).WriteFile(t.Context(), "/file", []byte("content"), 0o600))
 }
 
-// A server that never ends what it began does not keep the user waiting: the copy is done.
-func TestDownload_from_a_stubborn_server(t *testing.T) {
-	key := hostKeys(t)["ed25519"]
-	access := listen(t, filesDaemon(key, true))
-	access.KnownHosts = sshkeys.KnownHostsLine(access.Host, access.Port, key.PublicKey())
-	client := dial(t, access)
-	root, err := os.OpenRoot(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = root.Close() })
-	require.NoError(t, client.Download(t.Context(), "/file", root, "file", nil))
-	content, err := root.ReadFile("file")
-	require.NoError(t, err)
-	require.Equal(t, "content", string(content))
-}
-
-// The server is gone in the middle of a copy.
-func TestCopy_breaks_off(t *testing.T) {
+// The server is gone before a file is written.
+func TestWriteFile_breaks_off(t *testing.T) {
 	pair, err := sshkeys.Generate("test")
 	require.NoError(t, err)
 	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public})
@@ -297,11 +167,10 @@ func TestCopy_breaks_off(t *testing.T) {
 		KnownHosts: sshkeys.KnownHostsLine(server.Host, server.Port, server.HostKey)}, sshkeys.Options{Dialer: freezer, KeepAlive: 50 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
-	source := fstest.MapFS{"file": {Data: []byte("x"), Mode: 0o600}}
-	remote := t.TempDir()
-	require.NoError(t, client.Upload(t.Context(), source, "file", remote, nil))
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, client.WriteFile(t.Context(), file, []byte("x"), 0o600))
 	freezer.freeze()
-	require.Error(t, client.Upload(t.Context(), source, "file", remote, nil), "it ends, and not well")
+	require.Error(t, client.WriteFile(t.Context(), file, []byte("x"), 0o600), "it ends, and not well")
 }
 
 // A login that ends while a command runs is an error, not a status: nobody knows whether the command came to its end.

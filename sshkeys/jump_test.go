@@ -45,7 +45,6 @@ func TestJumpHost(t *testing.T) {
 	stranger.PrivateKey = other.Private
 	_, err = dial(host, stranger)
 	require.ErrorContains(t, err, "the jump host: logging in to")
-	require.NotErrorIs(t, err, sshkeys.ErrNotAccepted, "that is said of the server")
 
 	closed := access
 	closed.Port = 1
@@ -54,7 +53,6 @@ func TestJumpHost(t *testing.T) {
 
 	_, err = dial("127.0.0.1:1", access)
 	require.ErrorContains(t, err, "the jump host: connecting to 127.0.0.1:1")
-	require.NotErrorIs(t, err, sshkeys.ErrNotServing)
 	_, err = dial("-oProxyCommand=x", access)
 	require.ErrorContains(t, err, "is not [user@]host[:port]")
 }

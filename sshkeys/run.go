@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -45,21 +44,15 @@ func Quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// NoStatus is the exit status of a command that a signal ended, and of an ssh that has none to tell: OpenSSH's client exits so.
+// NoStatus is the exit status of OpenSSH's client without a login, and of a command that a signal ended.
 const NoStatus = 255
-
-// Interrupted is the cause of a context that a signal to this process ended: the remote command is to get the same one.
-type Interrupted struct{ Signal os.Signal }
-
-// Error implements error.
-func (i Interrupted) Error() string { return i.Signal.String() }
 
 // endGrace is how long a command may take to end after the signal; then the connection is closed.
 const endGrace = time.Second
 
 // Run runs a command and returns its exit status. An error means that there is no exit status: the connection broke, the
-// context ended, or the server refused; a command killed by a signal has NoStatus. When the context ends, the command gets a
-// signal, and then the connection is closed: sshd answers the end of a session only when its command has ended.
+// context ended, or the server refused; a command killed by a signal has NoStatus. When the context ends, the command gets
+// SIGTERM, and then the connection is closed: sshd answers the end of a session only when its command has ended.
 func (c *Client) Run(ctx context.Context, command Command) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
@@ -104,12 +97,8 @@ func (c *Client) Run(ctx context.Context, command Command) (int, error) {
 
 // interrupt ends the command of a session and, where that does not, the connection.
 func (c *Client) interrupt(ctx context.Context, session *ssh.Session, ended <-chan error) error {
-	signal := ssh.SIGTERM
-	if cause, ok := errors.AsType[Interrupted](context.Cause(ctx)); ok && cause.Signal == os.Interrupt {
-		signal = ssh.SIGINT
-	}
 	// A server that reads no more must not hold us up.
-	go func() { _ = session.Signal(signal) }()
+	go func() { _ = session.Signal(ssh.SIGTERM) }()
 	grace := time.NewTimer(endGrace)
 	defer grace.Stop()
 	select {

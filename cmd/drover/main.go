@@ -15,7 +15,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/drover-project/drover/cmd/drover/command"
-	"github.com/drover-project/drover/sshkeys"
 )
 
 // version is set by the linker.
@@ -29,19 +28,13 @@ func run() int {
 	// What Kubernetes' libraries log is for their authors; what a user should know is told as a note or an error.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	ctx, end := context.WithCancelCause(context.Background())
-	defer end(nil)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		end(sshkeys.Interrupted{Signal: <-signals})
-		signal.Stop(signals) // a second one ends the process at once
-	}()
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer release()
+	context.AfterFunc(ctx, release) // a second signal ends the process immediately
 	name, args := command.Invocation(strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"), os.Args[1:])
 	return command.Execute(ctx, command.Options{
 		Name:    name,
 		Streams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
-		Term:    os.Getenv("TERM"),
 		Version: version,
 	}, args)
 }

@@ -69,9 +69,9 @@ func TestProcess(t *testing.T) {
 		out, errOut, not string
 	}{
 		"help":       {args: []string{"drover"}, out: "See, reach and mend the machines that Drover makes"},
-		"plugin":     {args: []string{"kubectl-drover", "ssh", "--help"}, out: "kubectl drover ssh NAME [-- COMMAND"},
+		"plugin":     {args: []string{"kubectl-drover", "ssh", "--help"}, out: "kubectl drover ssh NAME [-- OPTION"},
 		"version":    {args: []string{"drover", "version", "--client"}, out: "drover "},
-		"usage":      {args: []string{"drover", "ssh"}, code: 2, errOut: "error: one machine's NAME is needed, and -- before a command; see 'drover ssh --help'\n"},
+		"usage":      {args: []string{"drover", "ssh"}, code: 2, errOut: "error: one machine's NAME is needed, and -- before a command or an option of ssh; see 'drover ssh --help'\n"},
 		"error":      {args: []string{"kubectl-drover", "get"}, code: 1, errOut: "error: no kubeconfig: of the files that KUBECONFIG names, none can be used: stat " + none + ": no such file or directory\n"},
 		"completion": {args: []string{"kubectl_complete-drover", "ver"}, out: "version\tPrint the versions of drover and of the cluster\n:4\n", errOut: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"shell":      {args: []string{"drover", "completion", "bash"}, out: "# bash completion V2 for drover"},
@@ -139,7 +139,7 @@ func TestKubectl(t *testing.T) {
 	require.Contains(t, out, "Kubernetes v1.")
 	code, _, errOut = call(t, "kubectl", "drover", "ssh")
 	require.Equal(t, 2, code, "the plugin's code is kubectl's")
-	require.Equal(t, "error: one machine's NAME is needed, and -- before a command; see 'kubectl drover ssh --help'\n", errOut)
+	require.Equal(t, "error: one machine's NAME is needed, and -- before a command or an option of ssh; see 'kubectl drover ssh --help'\n", errOut)
 
 	namespace := testkit.Namespace(t)
 	for words, want := range map[string]string{

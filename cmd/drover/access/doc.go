@@ -1,3 +1,3 @@
-// Package access is logging in to servers for the CLI: from a machine's state Secret to a shell in the user's terminal, a
-// copied file, or key files for the user's own ssh. The SSH itself is package sshkeys'.
+// Package access gives the user's own OpenSSH what it needs to log in to a server. The machine's state Secret holds the key and the
+// host key; `drover ssh` and `drover scp` write them to files for one run, and `drover keys` writes files that stay.
 package access

@@ -20,13 +20,18 @@ import (
 // configFile is the ssh_config among the key files; its first line tells whose files they are.
 const configFile = "config"
 
+const knownHostsFile = "known_hosts"
+
 // KeyFiles are the files with which the user's own ssh logs in to a server.
 type KeyFiles struct {
 	// Dir holds the files and nothing else, mode 0700.
 	Dir string
 	// Files by name, all of mode 0600.
 	Files []KeyFile
-	mark  string
+
+	mark    string
+	access  sshkeys.Access
+	options []sshkeys.ConfigOption
 }
 
 // KeyFile is one of KeyFiles.
@@ -56,19 +61,23 @@ func NewKeyFiles(dir string, m *facts.Machine, access sshkeys.Access) (*KeyFiles
 	case strings.HasPrefix(kind, "ecdsa-"):
 		identity = "id_ecdsa"
 	}
-	config, err := sshkeys.Config(m.Name, access, sshkeys.ConfigFiles{
-		Identity: filepath.Join(dir, identity), KnownHosts: filepath.Join(dir, "known_hosts"),
-	})
+	files := sshkeys.ConfigFiles{Identity: filepath.Join(dir, identity), KnownHosts: filepath.Join(dir, knownHostsFile)}
+	options, err := sshkeys.ConfigOptions(m.Name, access, files)
+	if err != nil {
+		return nil, err
+	}
+	config, err := sshkeys.Config(m.Name, access, files)
 	if err != nil {
 		return nil, err
 	}
 	mark := fmt.Sprintf("# Written by drover for %s %s/%s, %s.\n", m.Kind.Name, m.Namespace, m.Name, m.UID)
-	return &KeyFiles{Dir: dir, mark: mark, Files: []KeyFile{
+	return &KeyFiles{Dir: dir, mark: mark, access: access, options: options, Files: []KeyFile{
 		// The config comes first, for its mark says whose the others are, should writing be interrupted.
 		{configFile, []byte(mark + config)},
-		{identity, access.PrivateKey},
+		// OpenSSH does not read a key whose last line has no end.
+		{identity, fmt.Appendf(nil, "%s\n", bytes.TrimSpace(access.PrivateKey))},
 		{identity + ".pub", ssh.MarshalAuthorizedKey(signer.PublicKey())},
-		{"known_hosts", knownHosts},
+		{knownHostsFile, knownHosts},
 	}}, nil
 }
 

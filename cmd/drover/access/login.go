@@ -5,11 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"time"
 
-	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/jobrunner"
@@ -22,23 +18,17 @@ type Login struct {
 	User    string
 	Port    int
 	Address string
-	// Jump are the hosts over which the server is reached, as in OpenSSH's ProxyJump; the machine's own jump host when empty, and
-	// none when "none".
+	// Jump are the hosts over which the server is reached, as in OpenSSH's ProxyJump. When it is empty, the jump host that the machine
+	// names is used, after Confirm; "none" means no jump host.
 	Jump string
 	// AcceptNewHostKey records the server's host key in the state Secret when none is recorded yet.
 	AcceptNewHostKey bool
-	// Command is how the CLI is called, for advice.
+	// Command is how the user calls the CLI; messages name it.
 	Command string
-	// Note is told what the user should know; may be nil.
+	// Note prints a message for the user; may be nil.
 	Note func(string)
-	// Dialer makes connections; the network, or OpenSSH's ssh over the jump hosts, when nil.
-	Dialer sshkeys.Dialer
-	// Progress counts what goes over the connection; may be nil.
-	Progress *Progress
-	// ErrOut is told what an ssh over jump hosts says.
-	ErrOut io.Writer
-	// Patience is how long a server is waited for that does not serve SSH yet; 20 seconds when 0.
-	Patience time.Duration
+	// Confirm asks the user a question; nil without a terminal.
+	Confirm func(question string) (bool, error)
 }
 
 // Read takes a machine's access data out of its state Secret.
@@ -69,80 +59,16 @@ func Read(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	// What the machine says now goes before what its driver said when the server was made.
 	contact := m.Spec.Common.SSHContact
 	access.User, access.Port = cmp.Or(login.User, contact.User, access.User), cmp.Or(login.Port, int(contact.Port), access.Port)
-	access.Host, access.Jump = cmp.Or(login.Address, access.Host), cmp.Or(login.Jump, contact.JumpHost)
-	if access.Jump == noJump {
-		access.Jump = ""
+	access.Host = cmp.Or(login.Address, access.Host)
+	access.Jump = cmp.Or(login.Jump, contact.JumpHost)
+	if access.Jump == "" {
+		return access, nil
 	}
-	if access.Jump != "" {
-		return access, Jump{Hosts: access.Jump}.Check()
+	if err := CheckJump(access.Jump); err != nil {
+		return sshkeys.Access{}, err
 	}
-	return access, nil
-}
-
-// noJump is what OpenSSH takes for no jump host.
-const noJump = "none"
-
-// Dial logs in to a machine's server. Its host key must be the recorded one.
-func Dial(ctx context.Context, api *inventory.API, m *facts.Machine, login Login) (*sshkeys.Client, error) {
-	access, err := Read(ctx, api, m, login)
-	if err != nil {
-		return nil, err
+	if login.Jump == "" {
+		err = login.confirmJump(m, access.Jump)
 	}
-	var learned []byte
-	options := sshkeys.Options{Dialer: login.Dialer}
-	if options.Dialer == nil && access.Jump != "" {
-		options.Dialer = Jump{Hosts: access.Jump, ErrOut: login.ErrOut}
-	}
-	if login.Progress != nil {
-		options.Dialer = countedDialer{Dialer: cmp.Or[sshkeys.Dialer](options.Dialer, &net.Dialer{}), bytes: &login.Progress.bytes}
-	}
-	if login.Jump == "" && access.Jump != "" {
-		login.note("%s is reached over %s, as its spec.common.sshContact.jumpHost says (-J)", m.Name, access.Jump)
-	}
-	if login.AcceptNewHostKey {
-		options.Learn = func(line []byte) error { learned = line; return nil }
-	}
-	client, err := login.connect(ctx, m.Name, access, options)
-	if err != nil {
-		return nil, advise(err, m, access, login)
-	}
-	if len(learned) == 0 {
-		return client, nil
-	}
-	if err := api.RecordHostKey(ctx, m, learned); err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
-	login.note("recorded the host key of %s in Secret %s", m.Name, jobrunner.StateSecretName(m.Name))
-	return client, nil
-}
-
-// advise adds what to do to an error of logging in.
-func advise(err error, m *facts.Machine, access sshkeys.Access, login Login) error {
-	this := fmt.Sprintf("%s -n %s", m.Name, m.Namespace)
-	accept := fmt.Sprintf("'%s ssh %s --accept-new-host-key'", login.Command, this)
-	secret := jobrunner.StateSecretName(m.Name)
-	var network *net.OpError
-	switch {
-	case errors.Is(err, sshkeys.ErrHostKeyUnknown):
-		return fmt.Errorf("%w: whoever answers at its address cannot be told from %s. If you trust the network between you and it, "+
-			"use %s once: the key is then recorded in Secret %s and verified ever after", err, m.Name, accept, secret)
-	case errors.Is(err, sshkeys.ErrHostKeyChanged):
-		return fmt.Errorf("%w: another server answers at its address, or its key was made anew. If you know why, remove the recorded key (%s -n %s patch secret %s --type json "+
-			"-p '[{\"op\":\"remove\",\"path\":\"/data/%s\"}]') and use %s",
-			err, facts.Kubectl(login.Command), m.Namespace, secret, state.SSHKnownHostsKey, accept)
-	case errors.Is(err, sshkeys.ErrNotAccepted) && clouds.Of(facts.DriverName(m.Kind.Name, nil)).TakesHosts():
-		public, _ := sshkeys.PublicOf(access.PrivateKey, "") // it was parsed to log in
-		return fmt.Errorf("%w; the user may be another one (-l), or the host does not know the key %s of Secret %s any more: docs/drivers.md tells how that gets another key "+
-			"(Another key for a host)", err, sshkeys.Fingerprint(public), secret)
-	case errors.Is(err, sshkeys.ErrNotAccepted):
-		return fmt.Errorf("%w; the user may be another one (-l), or somebody took the key of Secret %s off the server: its cloud's console is the other way in", err, secret)
-	case errors.Is(err, sshkeys.ErrNotServing) && access.Jump != "":
-		return fmt.Errorf("%w; see above what the ssh to the jump host %s says, and whether it may forward connections to the server's address (--address)", err, access.Jump)
-	case errors.Is(err, sshkeys.ErrNotServing):
-		return fmt.Errorf("%w; its SSH daemon may be down, or listen on another port (-p) or address (--address, see '%s get %s -o json'): "+
-			"look at its console in the cloud, and at '%s why %s'", err, login.Command, this, login.Command, this)
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network):
-		return fmt.Errorf("%w; a firewall may be in the way, or the server has another address you can reach (--address, see '%s get %s -o json')", err, login.Command, this)
-	}
-	return err
+	return access, err
 }

@@ -1,11 +1,7 @@
 package access_test
 
 import (
-	"context"
-	"net"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,8 +11,6 @@ import (
 	"github.com/drover-project/drover/cmd/drover/access"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 	"github.com/drover-project/drover/sshkeys"
-	"github.com/drover-project/drover/sshkeys/sshtest"
-	"github.com/drover-project/drover/state"
 )
 
 // readCase is one state Secret and what it gives.
@@ -89,95 +83,58 @@ func TestReadWithoutState(t *testing.T) {
 	require.EqualError(t, err, "the Secret web-1-machine-state is not this machine's: it belongs to AzureMachine web-1")
 }
 
-func TestDialLearnsTheHostKeyOnce(t *testing.T) {
-	w := newWorld(t, func(data map[string][]byte) { delete(data, state.SSHKnownHostsKey) })
-	_, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
-	require.EqualError(t, err, "logging in to "+address(w)+" as root: ssh: handshake failed: no host key of the server is recorded: "+
-		"whoever answers at its address cannot be told from web-1. If you trust the network between you and it, "+
-		"use 'drover ssh web-1 -n shop --accept-new-host-key' once: the key is then recorded in Secret web-1-machine-state and verified ever after")
-	require.Empty(t, w.state(t).Data[state.SSHKnownHostsKey], "nobody has said yes")
-
-	w.login.AcceptNewHostKey = true
-	client, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
-	require.NoError(t, err)
-	require.NoError(t, client.Close())
-	recorded := sshkeys.KnownHostsLine(w.server.Host, w.server.Port, w.server.HostKey)
-	require.Equal(t, string(recorded), string(w.state(t).Data[state.SSHKnownHostsKey]))
-	require.Equal(t, []string{"recorded the host key of web-1 in Secret web-1-machine-state"}, w.told())
-
-	client, err = access.Dial(t.Context(), w.api, machine("1"), w.login)
-	require.NoError(t, err)
-	require.NoError(t, client.Close())
-	require.Len(t, w.told(), 1, "a key that is recorded is not recorded again")
-}
-
-func TestDialWithoutAnyoneToTell(t *testing.T) {
-	w := newWorld(t, func(data map[string][]byte) { delete(data, state.SSHKnownHostsKey) })
-	w.login.AcceptNewHostKey, w.login.Note = true, nil
-	client, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
-	require.NoError(t, err)
-	require.NoError(t, client.Close())
-}
-
-func address(w *world) string { return net.JoinHostPort(w.server.Host, strconv.Itoa(w.server.Port)) }
-
-// TestDialRefusesAnotherServer: also who says yes to new keys gets no login to a server whose key is another one.
-func TestDialRefusesAnotherServer(t *testing.T) {
-	other := sshtest.Start(t, sshtest.Options{})
-	for _, accept := range []bool{false, true} {
-		w := newWorld(t, func(data map[string][]byte) { data[state.ServerKey] = serverDocument(t, other.Host, other.Port) })
-		before := w.state(t)
-		w.login.AcceptNewHostKey = accept
-		_, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
-		require.ErrorIs(t, err, sshkeys.ErrHostKeyChanged)
-		require.ErrorContains(t, err, "another server answers at its address, or its key was made anew. If you know why, remove the recorded key "+
-			`(kubectl -n shop patch secret web-1-machine-state --type json -p '[{"op":"remove","path":"/data/ssh-knownhosts"}]') `+
-			"and use 'drover ssh web-1 -n shop --accept-new-host-key'")
-		require.Equal(t, before, w.state(t))
-		require.Empty(t, other.Commands())
-		require.Empty(t, w.told())
-	}
-}
-
-func TestDialThatTheServerDoesNotAccept(t *testing.T) {
+// TestRead_asTheMachineSays: its user and port go before the driver's, and flags before both.
+func TestRead_asTheMachineSays(t *testing.T) {
 	w := newWorld(t, nil)
-	other, err := sshkeys.Generate("other")
+	m := machine("uid-1")
+	m.Spec.Common.SSHContact = rkev1.SSHContact{User: "core", Port: 2222}
+	data, err := access.Read(t.Context(), w.api, m, w.login)
 	require.NoError(t, err)
-	secret := w.state(t)
-	secret.Data[state.SSHPrivateKeyKey] = other.Private
-	w.api.Kube = fake.NewClientset(secret)
-	for kind, says := range map[string]string{
-		"AzureMachine": "somebody took the key of Secret web-1-machine-state off the server: its cloud's console is the other way in",
-		"GenericMachine": "the host does not know the key " + sshkeys.Fingerprint(other.Public) + " of Secret web-1-machine-state any more: " +
-			"docs/drivers.md tells how that gets another key (Another key for a host)",
-	} {
-		m := machine("1")
-		m.Kind.Name = kind
-		_, err = access.Dial(t.Context(), w.api, m, w.login)
-		require.ErrorIs(t, err, sshkeys.ErrNotAccepted)
-		require.EqualError(t, err, "logging in to "+address(w)+" as root: ssh: handshake failed: ssh: unable to authenticate, attempted methods [none publickey], "+
-			"no supported methods remain; the user may be another one (-l), or "+says)
-	}
-	require.Empty(t, w.told(), "a refused key is not tried again")
+	require.Equal(t, []any{"core", 2222}, []any{data.User, data.Port})
+	w.login.User, w.login.Port = "me", 23
+	data, err = access.Read(t.Context(), w.api, m, w.login)
+	require.NoError(t, err)
+	require.Equal(t, []any{"me", 23}, []any{data.User, data.Port})
+	m.Spec.Common.SSHContact.JumpHost = "-oProxyCommand=x"
+	_, err = access.Read(t.Context(), w.api, m, w.login)
+	require.ErrorContains(t, err, "is not [USER@]HOST[:PORT]")
 }
 
-func TestDialThatNobodyAnswers(t *testing.T) {
+// TestRead_aJumpHostNeedsTheUsersYes: the machine's owner may be a tenant, and ssh offers the jump host the user's own keys.
+func TestRead_aJumpHostNeedsTheUsersYes(t *testing.T) {
 	w := newWorld(t, nil)
-	silent := openDoor(t, 0, w.server, func(int32, net.Conn) bool { return true })
-	secret := w.state(t)
-	secret.Data[state.ServerKey] = serverDocument(t, silent.Host, silent.Port)
-	w.api.Kube = fake.NewClientset(secret)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := access.Dial(ctx, w.api, machine("1"), w.login)
-	require.EqualError(t, err, "logging in to 127.0.0.1:"+strconv.Itoa(silent.Port)+" as root: context deadline exceeded; a firewall may be in the way, "+
-		"or the server has another address you can reach (--address, see 'drover get web-1 -n shop -o json')")
-	require.Empty(t, w.told(), "a server that is silent has heard us")
+	m := machine("uid-1")
+	m.Spec.Common.SSHContact.JumpHost = "me@bastion:23"
+	_, err := access.Read(t.Context(), w.api, m, w.login)
+	require.EqualError(t, err, "web-1 names the jump host me@bastion:23 (spec.common.sshContact.jumpHost), and your ssh would log in there with your own keys: "+
+		"accept it with -J me@bastion:23, or connect without it with -J none", "without a terminal")
+
+	answer, asked := false, ""
+	w.login.Confirm = func(question string) (bool, error) { asked = question; return answer, nil }
+	_, err = access.Read(t.Context(), w.api, m, w.login)
+	require.EqualError(t, err, "the jump host me@bastion:23 was not accepted; -J none connects without it")
+	require.Contains(t, asked, "web-1 names the jump host me@bastion:23")
+	answer = true
+	data, err := access.Read(t.Context(), w.api, m, w.login)
+	require.NoError(t, err)
+	require.Equal(t, "me@bastion:23", data.Jump)
+
+	asked = ""
+	for _, given := range []string{"another:23", "none"} {
+		w.login.Jump = given
+		data, err = access.Read(t.Context(), w.api, m, w.login)
+		require.NoError(t, err)
+		require.Equal(t, given, data.Jump)
+	}
+	require.Empty(t, asked, "-J is the user's own choice")
 }
 
-// TestDialTellsNoSecret: a key that cannot be read must not be shown for it.
-func TestDialTellsNoSecret(t *testing.T) {
-	w := newWorld(t, func(data map[string][]byte) { data[state.SSHPrivateKeyKey] = []byte("MARKER-private") })
-	_, err := access.Dial(t.Context(), w.api, machine("1"), w.login)
-	require.EqualError(t, err, "reading the SSH private key: it is no OpenSSH or PEM key without passphrase")
+// TestCheckJump: a jump host can mean nothing else to ssh.
+func TestCheckJump(t *testing.T) {
+	for _, good := range []string{"bastion", "me@bastion.example:2222", "a,b@c:22,[2001:db8::1]:22", "none"} {
+		require.NoError(t, access.CheckJump(good), good)
+	}
+	for _, bad := range []string{"", "-oProxyCommand=x", "a,-b", "a b", "a,", "$(x)", "me@", "host:port", "a;b", "a%h"} {
+		require.Error(t, access.CheckJump(bad), bad)
+	}
 }

@@ -73,15 +73,31 @@ func (e *env) confirm(m *facts.Machine, yes bool) error {
 	if !access.IsTerminal(e.Streams.In) {
 		return errors.New("this needs a yes: call it in a terminal, or with --yes")
 	}
-	if _, err := fmt.Fprintf(e.Streams.ErrOut, "Write the machine's name to give its server up: "); err != nil {
+	answer, err := e.ask("Write the machine's name to give its server up: ")
+	if err != nil {
 		return err
 	}
-	answer, err := bufio.NewReader(io.LimitReader(e.Streams.In, 1024)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	if strings.TrimSpace(answer) != m.Name {
+	if answer != m.Name {
 		return errors.New("not confirmed; nothing was changed")
 	}
 	return nil
+}
+
+// ask asks the user in the terminal and returns the answer without spaces around it.
+func (e *env) ask(question string) (string, error) {
+	if _, err := io.WriteString(e.Streams.ErrOut, question); err != nil {
+		return "", err
+	}
+	answer, err := bufio.NewReader(io.LimitReader(e.Streams.In, 1024)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("reading the answer: %w", err)
+	}
+	return strings.TrimSpace(answer), nil
+}
+
+// askYes asks a question that only y or yes accepts.
+func (e *env) askYes(question string) (bool, error) {
+	answer, err := e.ask(question + " [y/N] ")
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes", err
 }

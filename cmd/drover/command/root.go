@@ -17,8 +17,6 @@ type Options struct {
 	Name string
 	// Streams are where everything is read from and written to.
 	Streams genericiooptions.IOStreams
-	// Term is the type of the user's terminal; may be empty.
-	Term string
 	// Version of the build; what the Go toolchain wrote into the binary when empty.
 	Version string
 	// Now is the clock; time.Now when nil.

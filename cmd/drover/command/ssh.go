@@ -10,78 +10,82 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/access"
-	"github.com/drover-project/drover/sshkeys"
 )
 
-// sshOptions are the flags of ssh.
-type sshOptions struct {
-	login      access.Login
-	terminal   bool
-	noTerminal bool
-}
-
 func newSSH(e *env) *cobra.Command {
-	o := &sshOptions{}
+	var login access.Login
 	cmd := &cobra.Command{
-		Use:   "ssh NAME [-- COMMAND [ARGUMENT...]]",
+		Use:   "ssh NAME [-- OPTION... COMMAND...]",
 		Short: "Log in to a machine's server",
-		Long: `Log in to a machine's server with the key and the host key of its state Secret, or run a command there.
+		Long: `Log in to a machine's server, or run a command there, with your own OpenSSH client.
 
-Without COMMAND a login shell is opened, in a terminal if you have one. A single COMMAND is a line for the remote shell
-('ls | wc -l'); with ARGUMENTs, each arrives as it is. Standard input, output and error are connected, and the exit code is the
-remote one; it is 255, as with OpenSSH's ssh, when a signal ended the command or there was no login. Ctrl-C and SIGTERM end
-the connection. They are handed on to the command before, but OpenSSH's daemon takes no signals for root: give a command that must
-not go on without you a terminal (-t), with which it is hung up.
+drover runs ssh with the key, the user, the address and the host key of the machine's state Secret. Everything after -- is passed to
+ssh unchanged: first options, then the command. ssh joins the words of the command with spaces for the remote shell, so quote a
+command that needs quotes there ('ls | wc -l'). Standard input, output and error are connected. The exit code is that of ssh: the
+command's own, or 255 without a login. The options that drover sets come first; neither yours nor your ssh configuration changes them.
 
-A server whose host key is not recorded, or is another, is refused. One that does not serve SSH yet is waited for, 20 seconds
-at most and before anything is told to it: its daemon restarts shortly after the server was made. With -J, and where the machine names
-a jump host (spec.common.sshContact), it is reached over other hosts, by your own OpenSSH ssh with its configuration, keys and known
-hosts; the server's host key is verified all the same.`,
+The key is in a private temporary directory while ssh runs. ssh refuses a server that shows another host key than the recorded one.
+If no host key is recorded, --accept-new-host-key accepts and records the server's key once.
+
+With -J, ssh reaches the server over other hosts. It logs in there with your own configuration, keys and known hosts. If the machine
+names a jump host (spec.common.sshContact.jumpHost), drover asks before it uses that host; without a terminal, -J is needed.`,
 		Example: `  {name} ssh web-1
   {name} ssh web-1 -- uname -r
   {name} ssh web-1 -- 'journalctl -u ssh | tail'
+  {name} ssh web-1 -- -t sudo top
+  {name} ssh web-1 -- -L 8080:localhost:80
   tar c dir | {name} ssh web-1 -- tar x`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			names := len(args)
-			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-				names = dash
-			}
-			if names != 1 {
-				return errors.New("one machine's NAME is needed, and -- before a command")
+			if names, _ := splitAtDash(cmd, args); len(names) != 1 {
+				return errors.New("one machine's NAME is needed, and -- before a command or an option of ssh")
 			}
 			return nil
 		},
 		ValidArgsFunction: e.completeOneMachine,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.terminal && o.noTerminal {
-				return usagef(cmd, "-t and -T exclude each other")
-			}
-			if err := checkLogin(cmd, o.login); err != nil {
+			if err := checkLogin(cmd, login); err != nil {
 				return err
 			}
-			return e.ssh(cmd.Context(), args[0], args[1:], o)
+			return noLogin(e.openSSH(cmd.Context(), "ssh", args[0], login, func(alias string) []string {
+				return append([]string{alias}, args[1:]...)
+			}))
 		},
 	}
-	e.addLoginFlags(cmd, &o.login)
-	cmd.Flags().BoolVarP(&o.terminal, "tty", "t", false, "Give the command a terminal.")
-	cmd.Flags().BoolVarP(&o.noTerminal, "no-tty", "T", false, "Give the shell no terminal.")
+	e.addLoginFlags(cmd, &login)
 	return cmd
 }
 
-func (e *env) ssh(ctx context.Context, name string, command []string, o *sshOptions) error {
-	client, err := e.dial(ctx, name, o.login)
+// splitAtDash separates the arguments before and after --.
+func splitAtDash(cmd *cobra.Command, args []string) (before, after []string) {
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		return args[:dash], args[dash:]
+	}
+	return args, nil
+}
+
+// noLogin gives an error that is not an exit status the exit code of ssh for a failed login.
+func noLogin(err error) error {
+	if _, exited := errors.AsType[*exitError](err); err == nil || exited {
+		return err
+	}
+	return &exitError{code: codeNoLogin, cause: err}
+}
+
+// openSSH runs ssh or scp against the server of a machine; its exit status becomes that of drover.
+func (e *env) openSSH(ctx context.Context, program, name string, login access.Login, args func(alias string) []string) error {
+	found, err := access.FindProgram(program, e.Streams)
 	if err != nil {
-		return &exitError{code: codeNoLogin, cause: err}
+		return err
 	}
-	defer func() { _ = client.Close() }()
-	session := access.Session{Streams: e.Streams, Command: command, ForceTerminal: o.terminal, NoTerminal: o.noTerminal, Term: e.Term}
-	switch status, err := session.Run(ctx, client); {
-	case err != nil:
-		return &exitError{code: codeNoLogin, cause: err}
-	case status != codeOK:
-		return &exitError{code: status}
+	api, m, err := e.machine(ctx, name)
+	if err != nil {
+		return err
 	}
-	return nil
+	status, err := found.Run(ctx, api, m, login, args(m.Name)...)
+	if err == nil && status != codeOK {
+		err = &exitError{code: status}
+	}
+	return err
 }
 
 // addLoginFlags adds what ssh, scp and keys have in common.
@@ -91,11 +95,14 @@ func (e *env) addLoginFlags(cmd *cobra.Command, login *access.Login) {
 }
 
 func (e *env) addAddressFlags(cmd *cobra.Command, login *access.Login) {
-	login.Command, login.ErrOut = e.Name, e.Streams.ErrOut
+	login.Command = e.Name
+	if access.IsTerminal(e.Streams.In) {
+		login.Confirm = e.askYes
+	}
 	login.Note = func(text string) { e.note("%s", text) }
 	cmd.Flags().StringVarP(&login.User, "login", "l", "", "User on the server; the driver's when empty.")
 	cmd.Flags().IntVarP(&login.Port, "port", "p", 0, "Port of the server's SSH daemon; the driver's when 0.")
-	cmd.Flags().StringVarP(&login.Jump, "jump", "J", "", "Host over which the server is reached, [USER@]HOST[:PORT]; several with commas; by default the machine's, or \"none\".")
+	cmd.Flags().StringVarP(&login.Jump, "jump", "J", "", "Host over which the server is reached, [USER@]HOST[:PORT]; several with commas; \"none\" for no jump host; by default the one that the machine names, which you are asked to confirm.")
 	cmd.Flags().StringVar(&login.Address, "address", "", "Address of the server, if you reach it at another one than the driver's.")
 }
 
@@ -104,53 +111,38 @@ func checkLogin(cmd *cobra.Command, login access.Login) error {
 		return usagef(cmd, "the port %d is not between 1 and 65535", login.Port)
 	}
 	if login.Jump != "" {
-		if err := (access.Jump{Hosts: login.Jump}).Check(); err != nil {
+		if err := access.CheckJump(login.Jump); err != nil {
 			return usage(cmd, err)
 		}
 	}
 	return nil
 }
 
-// dial finds a machine and logs in to its server.
-func (e *env) dial(ctx context.Context, name string, login access.Login) (*sshkeys.Client, error) {
-	api, m, err := e.machine(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return access.Dial(ctx, api, m, login)
-}
-
 func newSCP(e *env) *cobra.Command {
 	var login access.Login
 	var recursive bool
 	cmd := &cobra.Command{
-		Use:   "scp SOURCE... DESTINATION",
+		Use:   "scp SOURCE... DESTINATION [-- OPTION...]",
 		Short: "Copy files to or from a machine's server",
-		Long: `Copy files to or from a machine's server. Paths on a server are written NAME:path; a relative path begins in the user's home
-directory. A path here that has a colon is written with ./ before it. The host key is verified as with ssh.
+		Long: `Copy files to or from a machine's server with your own OpenSSH client. Paths on the server are written NAME:path; a relative path
+begins in the user's home directory. Write ./ before a local path that has a colon.
 
-Symbolic links are followed, and files and directories that are new get the modes of their sources, as OpenSSH's scp does.
-What is neither a file nor a directory, or cannot be read, is left out and named; the rest is copied, and the exit code is 1.`,
+drover runs scp as it runs ssh (see "ssh --help"). Everything after -- is passed to scp as options. The exit code is that of scp.`,
 		Example: `  {name} scp app.conf web-1:/etc/app.conf
-  {name} scp -r web-1:/var/log ./logs`,
+  {name} scp -r web-1:/var/log ./logs
+  {name} scp image.tar web-1: -- -C -l 8000`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: e.completeCopy,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			plan, err := access.ParseCopy(args, recursive)
+			paths, options := splitAtDash(cmd, args)
+			plan, err := access.ParseCopy(paths, options, recursive)
 			if err != nil {
 				return usage(cmd, err)
 			}
 			if err := checkLogin(cmd, login); err != nil {
 				return err
 			}
-			plan.Note = func(err error) { e.note("%w", err) }
-			if access.IsTerminal(e.Streams.ErrOut) {
-				login.Progress = &access.Progress{}
-				defer login.Progress.Show(e.Streams.ErrOut)()
-			}
-			return plan.Run(cmd.Context(), func(ctx context.Context, machine string) (*sshkeys.Client, error) {
-				return e.dial(ctx, machine, login)
-			})
+			return e.openSSH(cmd.Context(), "scp", plan.Machine, login, plan.Args)
 		},
 	}
 	e.addLoginFlags(cmd, &login)
@@ -215,7 +207,7 @@ func (e *env) keys(ctx context.Context, name string, o *keysOptions) error {
 		fmt.Fprintln(&text, filepath.Join(files.Dir, file.Name))
 	}
 	how := files.SSHCommand()
-	if login.Jump != "" {
+	if login.Jump != "" && login.Jump != access.NoJump {
 		// With -F, ssh reads no other configuration, for the jump neither.
 		how = fmt.Sprintf("ssh %s, after this line in your ~/.ssh/config, which says how to reach %s: Include %s",
 			m.Name, login.Jump, filepath.Join(files.Dir, "config"))

@@ -48,7 +48,6 @@ func TestWrongUsage(t *testing.T) {
 		"ssh without name":        {[]string{"ssh"}, "NAME is needed"},
 		"ssh without --":          {[]string{"ssh", "one", "ls"}, "-- before a command"},
 		"ssh with two names":      {[]string{"ssh", "one", "two", "--", "ls"}, "-- before a command"},
-		"ssh -t -T":               {[]string{"ssh", "one", "-t", "-T"}, "exclude each other"},
 		"ssh with a bad port":     {[]string{"ssh", "one", "-p", "70000"}, "not between 1 and 65535"},
 		"scp without destination": {[]string{"scp", "a"}, "source and a destination"},
 		"scp on this machine":     {[]string{"scp", "a", "b"}, "written NAME:path"},
