@@ -73,7 +73,7 @@ func TestProcess(t *testing.T) {
 		"version":    {args: []string{"drover", "version", "--client"}, out: "drover "},
 		"usage":      {args: []string{"drover", "ssh"}, code: 2, errOut: "error: one machine's NAME is needed, and -- before a command or an option of ssh; see 'drover ssh --help'\n"},
 		"error":      {args: []string{"kubectl-drover", "get"}, code: 1, errOut: "error: no kubeconfig: of the files that KUBECONFIG names, none can be used: stat " + none + ": no such file or directory\n"},
-		"completion": {args: []string{"kubectl_complete-drover", "ver"}, out: "version\tPrint the versions of drover and of the cluster\n:4\n", errOut: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
+		"completion": {args: []string{"kubectl_complete-drover", "ver"}, out: "version\tPrint the versions of drover, the manager and Kubernetes\n:4\n", errOut: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"shell":      {args: []string{"drover", "completion", "bash"}, out: "# bash completion V2 for drover"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func TestConfirm(t *testing.T) {
 			var out, errOut bytes.Buffer
 			code := command.Execute(t.Context(), command.Options{Name: "drover", Streams: genericiooptions.IOStreams{In: terminal(t, tt.typed), Out: &out, ErrOut: &errOut}},
 				[]string{"--kubeconfig", c.kubeconfig, "-n", c.namespace, "abandon", "db-1"})
-			require.Contains(t, out.String(), "These resources of db-1 may remain", "told before it is asked")
+			require.Contains(t, out.String(), "These parts of db-1 may remain", "told before it is asked")
 			require.True(t, strings.HasPrefix(errOut.String(), "Write the machine's name to give its server up: "), errOut.String())
 			annotations := c.read(t, machine).GetAnnotations()
 			if tt.given {

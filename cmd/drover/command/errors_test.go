@@ -172,7 +172,7 @@ func TestKubeconfig(t *testing.T) {
 				r := execute(t, command.Options{}, "", append(slices.Clone(c.args), args...)...)
 				if args[0] == "version" {
 					require.Zero(t, r.code)
-					require.Contains(t, r.errOut, "# the cluster's version is unknown: ")
+					require.Contains(t, r.errOut, "# the version of Kubernetes is unknown: ")
 					continue
 				}
 				require.Contains(t, requireError(t, r), c.want)

@@ -223,7 +223,7 @@ func TestAbandon(t *testing.T) {
 	r = c.drover(t, "abandon", "db-1")
 	require.Equal(t, 1, r.code, "nobody is there to say yes")
 	require.Contains(t, r.errOut, "--yes")
-	require.Contains(t, r.out, "These resources of db-1 may remain")
+	require.Contains(t, r.out, "These parts of db-1 may remain")
 	require.Empty(t, c.read(t, machine).GetAnnotations())
 	require.Contains(t, c.ok(t, "abandon", "db-1", "--yes"), "its server was given up")
 	require.Equal(t, map[string]string{"drover.cattle.io/abandon": "db-1"}, c.read(t, machine).GetAnnotations())

@@ -136,8 +136,8 @@ func TestWhy(t *testing.T) {
 	out = c.ok(t, "why", "pool-abc")
 	require.Contains(t, out, "DigitaloceanMachine "+c.namespace+"/web-1", "the CAPI Machine's name leads to the machine")
 	require.Contains(t, out, "Secret "+c.namespace+"/do-token")
-	require.Contains(t, out, "there (keys accessToken)")
-	require.Contains(t, out, "there (keys value)")
+	require.Contains(t, out, "exists (keys accessToken)")
+	require.Contains(t, out, "exists (keys value)")
 
 	var report explain.Report
 	text := c.ok(t, "why", "web-1", "-o", "json")

@@ -181,7 +181,7 @@ func TestVersionWithoutACluster(t *testing.T) {
 	path := kubeconfig(t, "http://127.0.0.1:1", "")
 	r := execute(t, emptyOptions, "", "--kubeconfig", path, "version", "-o", "json")
 	require.Zero(t, r.code)
-	require.Equal(t, "# the cluster's version is unknown: asking the API: the API server http://127.0.0.1:1 cannot be reached: connection refused\n", r.errOut)
+	require.Equal(t, "# the version of Kubernetes is unknown: asking the API: the API server http://127.0.0.1:1 cannot be reached: connection refused\n", r.errOut)
 	var v map[string]string
 	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
 	require.NotContains(t, v, "kubernetes")
