@@ -114,7 +114,7 @@ func TestGC(t *testing.T) {
 	require.Equal(t, rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "do-token", GracePeriod: &metav1.Duration{Duration: time.Hour}}, <-m.asked)
 	require.Empty(t, m.asked, "one scan for each credential")
 	require.Equal(t, "ID    NAME     DRIVER         CLUSTER   MACHINE       AGE   VERDICT     WHY\n"+
-		"11    web-11   digitalocean   store     shop-web-11   3h    Orphan      no machine knows it\n"+
+		"11    web-11   digitalocean   store     shop-web-11   3h    Orphan      no machine has it\n"+
 		"12    web-12   digitalocean   store     shop-web-12   3h    Uncertain   its Cluster is not in this namespace\n", r.out)
 	require.Equal(t, "# digitalocean, credential do-token, namespace "+c.namespace+": servers with a machine: 3, orphans: 1\n"+
 		"# the cloud lists no server with the tag of machine "+c.namespace+"/web-1\n"+
