@@ -318,39 +318,18 @@ func (l layer) value(name string) (value any, given bool) {
 	return l.arguments[at].value, true
 }
 
-const (
-	// maxRequirements bounds what all selectors ask for together, and maxArguments the arguments of all layers.
-	maxRequirements = 2000
-	maxArguments    = 2000
-)
-
-// bounded refuses a specification that would cost more than any cluster needs, for each machine is looked at with all of it; then it is read.
+// bounded rejects a specification that would cost more than any cluster needs, because each machine is
+// planned with all of it; then it is read.
 func (p *planner) bounded() *fault {
+	if err := checkBounds(&p.Spec); err != nil {
+		return because(rkev1.ConfigInvalidReason, "%v", err)
+	}
 	if len(NewUses(p.Spec)) > MaxReferences {
 		return because(rkev1.ReferencesExceededReason,
 			"spec names more than %d Secrets and ConfigMaps in registries, machineSelectorFiles, etcd and cloud-provider-config (limit reached)", MaxReferences)
 	}
 	if key := p.TooLarge; key != nil {
 		return because(rkev1.ReferencesExceededReason, "the data used from the Secrets and ConfigMaps that spec names exceeds %d bytes with the %s %.100q", MaxObjectBytes, key.Kind, key.Name)
-	}
-	requirements, arguments := 0, len(p.Spec.MachineGlobalConfig)
-	ask := func(s *metav1.LabelSelector) {
-		if s != nil {
-			requirements += len(s.MatchLabels) + len(s.MatchExpressions)
-		}
-	}
-	for _, entry := range p.Spec.MachineSelectorConfig {
-		ask(entry.MachineLabelSelector)
-		arguments += len(entry.Config)
-	}
-	for _, entry := range p.Spec.MachineSelectorFiles {
-		ask(entry.MachineLabelSelector)
-	}
-	switch {
-	case requirements > maxRequirements:
-		return because(rkev1.ConfigInvalidReason, "the selectors of spec.machineSelectorConfig and spec.machineSelectorFiles have %d labels (limit %d)", requirements, maxRequirements)
-	case arguments > maxArguments:
-		return because(rkev1.ConfigInvalidReason, "spec.machineGlobalConfig and spec.machineSelectorConfig have %d arguments (limit %d)", arguments, maxArguments)
 	}
 	p.readLayers()
 	return nil

@@ -251,7 +251,9 @@ func TestToken(t *testing.T) {
 func TestPlan_tooLarge(t *testing.T) {
 	w := newWorld(t)
 	w.machine("server-1", "{roles: etcd control-plane}")
-	w.cluster.Spec.AdditionalManifest = strings.Repeat("x", 700<<10)
+	w.cluster.Spec.AdditionalManifest = strings.Repeat("x", 200<<10)
+	w.object(planner.SecretKind, "files", "{clusters: prod, data: {k: "+strings.Repeat("x", 400<<10)+"}}")
+	w.spec("machineSelectorFiles: [{fileSources: [{secret: {name: files, items: [{key: k, path: /etc/k}]}}]}]")
 	v := planner.Plan(w.snapshot()).Machines[0]
 	require.Equal(t, rkev1.ConfigInvalidReason, v.Reason)
 	require.Contains(t, v.Message, "a Secret holds at most")
@@ -328,8 +330,8 @@ func TestPlan_bounds(t *testing.T) {
 		reason, says string
 	}{
 		"references":      {named, 50, rkev1.ReferencesExceededReason, "spec names more than 100 Secrets and ConfigMaps"},
-		"labels selected": {selecting, 2000, rkev1.ConfigInvalidReason, "have 2001 labels (limit 2000)"},
-		"arguments":       {arguments, 2000, rkev1.ConfigInvalidReason, "have 2001 arguments (limit 2000)"},
+		"labels selected": {selecting, 2000, rkev1.ConfigInvalidReason, "require 2001 labels, more than 2000"},
+		"arguments":       {arguments, 2000, rkev1.ConfigInvalidReason, "have 2001 arguments, more than 2000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -340,7 +342,7 @@ func TestPlan_bounds(t *testing.T) {
 				c.Spec.KubernetesVersion = w.cluster.Spec.KubernetesVersion
 				return planner.Plan(c)
 			}
-			require.NotContains(t, plan(tt.enough).Message, "at most")
+			require.NotContains(t, plan(tt.enough).Message, "more than")
 			require.NotEqual(t, rkev1.ReferencesExceededReason, plan(tt.enough).Reason)
 			r := plan(tt.enough + 1)
 			require.Equal(t, tt.reason, r.Reason)

@@ -30,6 +30,7 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 		return nil, because(rkev1.ConfigInvalidReason, "spec.registries.%v", err)
 	}
 	var certificates []plan.File
+	size := 0
 	for _, host := range slices.Sorted(maps.Keys(spec.Configs)) {
 		auth, authErr := p.registryAuth(host, spec.Configs[host])
 		settings, files, err := p.registryTLS(host, spec.Configs[host])
@@ -38,6 +39,13 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 		}
 		content.Configs[host] = plan.RegistryConfig{Auth: auth, TLS: settings}
 		certificates = append(certificates, files...)
+		// Many registries may name one large Secret.
+		if auth != nil {
+			size += len(auth.Username) + len(auth.Password) + len(auth.Auth) + len(auth.IdentityToken)
+		}
+		if size+contentBytes(certificates) > maxPlanBytes {
+			return nil, because(rkev1.ConfigInvalidReason, "the credentials and certificates of spec.registries.configs have more than %d bytes, the most that a plan has room for", maxPlanBytes)
+		}
 	}
 	text, err := encode(content)
 	if err != nil {

@@ -52,6 +52,9 @@ func (l *look) render() (plan.Plan, error) {
 			return plan.Plan{}, err
 		}
 		files = append(files, more...)
+		if size := contentBytes(files); size > maxPlanBytes {
+			return plan.Plan{}, because(rkev1.ConfigInvalidReason, "the files of its plan have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", size, maxPlanBytes)
+		}
 	}
 	if path := twice(files); path != "" {
 		return plan.Plan{}, because(rkev1.ConfigInvalidReason, "its plan has the file %s twice: change the path in spec.machineSelectorFiles", path)
@@ -64,6 +67,15 @@ func (l *look) render() (plan.Plan, error) {
 		config = nil
 	}
 	return plan.Plan{Files: files, Instructions: []plan.Instruction{instruction}, Probes: l.probes(config)}, nil
+}
+
+// contentBytes is the size of the files in a plan. The stamps of a plan copy them three times more.
+func contentBytes(files []plan.File) int {
+	size := 0
+	for _, file := range files {
+		size += len(file.Path) + len(file.Content)
+	}
+	return size
 }
 
 func twice(files []plan.File) string {

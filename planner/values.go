@@ -17,9 +17,6 @@ import (
 // settings are arguments of the distribution by name, as they go into its config.yaml: texts, booleans, json.Number, lists and maps.
 type settings map[string]any
 
-// maxDepth bounds how deep a value of a user's may be.
-const maxDepth = 32
-
 // key is a name that config.yaml can have; with + its value is added to that of other files (k3s pkg/configfilearg).
 var key = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\+?$`)
 
@@ -53,7 +50,7 @@ func (s settings) merge(layer []argument, where string, kind func(string) (relea
 	return errors.Join(errs...)
 }
 
-// decode keeps numbers as they were written.
+// decode keeps numbers as they were written. checkBounds has bounded the value.
 func decode(raw apiextensionsv1.JSON) (any, error) {
 	if len(raw.Raw) == 0 {
 		return nil, nil
@@ -64,27 +61,7 @@ func decode(raw apiextensionsv1.JSON) (any, error) {
 	if err := decoder.Decode(&value); err != nil || decoder.More() {
 		return nil, errors.New("is not a valid JSON value")
 	}
-	if depth(value) > maxDepth {
-		return nil, fmt.Errorf("is more than %d levels deep", maxDepth)
-	}
 	return value, nil
-}
-
-func depth(value any) int {
-	deepest := 0
-	switch v := value.(type) {
-	case []any:
-		for _, item := range v {
-			deepest = max(deepest, depth(item))
-		}
-	case map[string]any:
-		for _, item := range v {
-			deepest = max(deepest, depth(item))
-		}
-	default:
-		return 0
-	}
-	return deepest + 1
 }
 
 var whole = regexp.MustCompile(`^-?[0-9]{1,18}$`)
