@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/planner"
 )
 
 // ConfigurationName is the name of our two webhook configurations.
@@ -94,10 +95,11 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 		Operations: writes,
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{rkev1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"rkecontrolplanes"}},
 	})
-	// While the manager does not run, users can still change metadata, and all of an object without registries.
+	// While the manager does not run, users can still change metadata, and remove fields.
 	specs.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
-		Name:       "registries-change",
-		Expression: "has(object.spec) && has(object.spec.registries) && (oldObject == null || oldObject.?spec.?registries.orValue(null) != object.spec.registries)",
+		Name: "bounded-fields-change",
+		Expression: "has(object.spec) && ['" + strings.Join(planner.BoundedFields(), "', '") + "'].exists(f, f in object.spec && " +
+			"(oldObject == null || oldObject.?spec[?f].orValue(null) != object.spec[f]))",
 	})
 	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs}
 }

@@ -124,4 +124,5 @@ func TestControlPlaneSpecs(t *testing.T) {
 		require.Contains(t, answer.Result.Message, says)
 	}
 	require.Equal(t, int32(400), handle("").Result.Code)
+	require.Contains(t, handle(`{"spec": {"agentEnvVars": [`+strings.Repeat("{},", 3000)+`{}]}}`).Result.Message, "spec.agentEnvVars has more than 2048 elements")
 }

@@ -390,6 +390,30 @@ func TestServer_largePatterns(t *testing.T) {
 	require.ErrorContains(t, c.Update(t.Context(), changed), "compiles to more than 2000 instructions")
 }
 
+// A field that the manager could not decode is rejected where the user writes it; other changes of an
+// object that is already stored with such a field are not.
+func TestServer_bounds(t *testing.T) {
+	c, namespace := newCluster(t), testkit.Namespace(t)
+	list := strings.Repeat("[", 30) + strings.Repeat("]", 30)
+	spec := func(name, value string) *unstructured.Unstructured {
+		return kindOf(t, "RKEControlPlane", namespace, name, "spec: {kubernetesVersion: v1.34.1+k3s1, machineGlobalConfig: {tls-san: "+value+"}, clusterName: x}")
+	}
+	large := "[" + strings.Repeat(list+",", 400) + "[]]"
+	require.NoError(t, c.Create(t.Context(), spec("good", "[a]")))
+	require.ErrorContains(t, c.Create(t.Context(), spec("large", large)), "spec.machineGlobalConfig has more than 8192 elements")
+	changed := testkit.ExpectExists(t, c, spec("good", ""))
+	changed.Object["spec"] = spec("good", large).Object["spec"]
+	require.ErrorContains(t, c.Update(t.Context(), changed), "spec.machineGlobalConfig has more than 8192 elements")
+
+	stored := spec("stored", large)
+	require.NoError(t, c.as(t, managerName).Create(t.Context(), stored), "the webhook does not check what the manager writes")
+	stored.SetLabels(map[string]string{"a": "b"})
+	require.NoError(t, unstructured.SetNestedField(stored.Object, "v1.34.2+k3s1", "spec", "kubernetesVersion"))
+	require.NoError(t, c.Update(t.Context(), stored), "the bounded field does not change")
+	unstructured.RemoveNestedField(stored.Object, "spec", "machineGlobalConfig")
+	require.NoError(t, c.Update(t.Context(), stored))
+}
+
 // While no manager runs, an object that is already stored with such a pattern can be paused and
 // mended. If the webhook configurations are removed first, it can be deleted.
 func TestServerWithoutUs_largePatterns(t *testing.T) {

@@ -49,6 +49,17 @@ const (
 	maxArguments = 2000
 )
 
+// BoundedFields are the fields that CheckSpec bounds and that no schema can bound in full.
+func BoundedFields() []string {
+	var names []string
+	for _, b := range bounds {
+		if b != otherFields {
+			names = append(names, b.field)
+		}
+	}
+	return names
+}
+
 func boundOf(field string) bound {
 	for _, b := range bounds {
 		if b.field == field {

@@ -39,11 +39,17 @@ func TestCheckBounds(t *testing.T) {
 		spec rkev1.RKEControlPlaneSpec
 	}{
 		{"", rkev1.RKEControlPlaneSpec{}},
-		{"spec.machineGlobalConfig has more than 8192 elements", spec(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig = rkev1.Config{"tls-san": nestedLists(1_300_000)} })},
+		{"spec.machineGlobalConfig has more than 8192 elements", spec(func(s *rkev1.RKEControlPlaneSpec) {
+			s.MachineGlobalConfig = rkev1.Config{"tls-san": nestedLists(1_300_000)}
+		})},
 		{"spec.machineGlobalConfig is more than 32 levels deep", spec(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig = deep })},
-		{"", spec(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig = config(`["` + strings.Repeat(`[{\"`, 9000) + `"]`) })},
+		{"", spec(func(s *rkev1.RKEControlPlaneSpec) {
+			s.MachineGlobalConfig = config(`["` + strings.Repeat(`[{\"`, 9000) + `"]`)
+		})},
 		{"spec.machineGlobalConfig has 614403 bytes, more than 262144", spec(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig = config(`"` + long + `"`) })},
-		{"spec.machineSelectorConfig is more than 32 levels deep", spec(func(s *rkev1.RKEControlPlaneSpec) { s.MachineSelectorConfig = []rkev1.RKESystemConfig{{}, {Config: deep}} })},
+		{"spec.machineSelectorConfig is more than 32 levels deep", spec(func(s *rkev1.RKEControlPlaneSpec) {
+			s.MachineSelectorConfig = []rkev1.RKESystemConfig{{}, {Config: deep}}
+		})},
 		{"spec.machineSelectorConfig has more than 8192 elements", spec(func(s *rkev1.RKEControlPlaneSpec) { s.MachineSelectorConfig = make([]rkev1.RKESystemConfig, 9000) })},
 		{"spec.chartValues has more than 16384 elements", spec(func(s *rkev1.RKEControlPlaneSpec) { s.ChartValues = rkev1.Config{"a": nestedLists(1_300_000)} })},
 		{"spec.machineSelectorFiles has more than 16384 elements", spec(func(s *rkev1.RKEControlPlaneSpec) {

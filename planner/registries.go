@@ -60,6 +60,9 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 // whatever the cluster's machines and objects are. Admission calls it, so that the user sees the error
 // where the user writes the value.
 func CheckSpec(spec *rkev1.RKEControlPlaneSpec) error {
+	if err := checkBounds(spec); err != nil {
+		return err
+	}
 	if spec.Registries == nil {
 		return nil
 	}
