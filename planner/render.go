@@ -53,7 +53,7 @@ func (l *look) render() (plan.Plan, error) {
 		}
 		files = append(files, more...)
 		if size := contentBytes(files); size > maxPlanBytes {
-			return plan.Plan{}, because(rkev1.ConfigInvalidReason, "the files of its plan have %d bytes, and a Secret has room for %d: fewer or smaller files are needed", size, maxPlanBytes)
+			return plan.Plan{}, because(rkev1.ConfigInvalidReason, "the files of its plan have %d bytes, and a Secret holds at most %d: use fewer or smaller files", size, maxPlanBytes)
 		}
 	}
 	if path := twice(files); path != "" {
