@@ -479,7 +479,7 @@ func (s *story) write(namespace, job string, result state.Result) {
 	for key, document := range map[string]any{
 		state.ResultKey:  result,
 		state.JournalKey: state.Journal{Operation: request.Operation, Attempt: request.Attempt, Phase: state.PhaseIntent, InstanceName: request.InstanceName},
-		state.ServerKey:  state.Server{InstanceID: "1", ProviderID: "digitalocean://1"},
+		state.ServerKey:  state.Server{InstanceID: "1", ProviderID: "digitalocean://1", Addresses: []state.Address{{Type: "ExternalIP", Address: "198.18.0.7"}}},
 	} {
 		raw, err := json.Marshal(document)
 		require.NoError(s, err)

@@ -63,20 +63,30 @@ type tenants struct {
 	webhooks string
 	// memory is the most that the manager has had, in MiB.
 	memory func(t *testing.T) int
+	// stop ends the manager, and start runs it again with the same flags.
+	stop  func()
+	start func(t *testing.T)
 }
 
 // othersSecret is in every Secret of the other tenant's.
 const othersSecret = "marker-of-the-other-tenant"
 
-func newTenants(t *testing.T) *tenants {
+func newTenants(t *testing.T, flags ...string) *tenants {
 	t.Helper()
 	c := testClient(t)
 	account := installAccount(t, c)
 	port := testkit.FreePort(t)
-	pid, _ := managerProcess(t, account, "--scan-interval=0", "--webhook-port="+port, "--webhook-url=https://localhost:"+port)
-	awaitActive(t, c, "digitalocean")
+	flags = append(flags, "--scan-interval=0", "--webhook-port="+port, "--webhook-url=https://localhost:"+port)
 	w := &tenants{admin: c, here: testkit.Namespace(t), there: testkit.Namespace(t), webhooks: "127.0.0.1:" + port, listener: newListener(t, nil),
-		tokenFile: filepath.Join(t.TempDir(), "token"), memory: func(t *testing.T) int { t.Helper(); return peakMemory(t, pid) }}
+		tokenFile: filepath.Join(t.TempDir(), "token")}
+	w.start = func(t *testing.T) {
+		t.Helper()
+		pid, stop := managerProcess(t, account, flags...)
+		w.memory = func(t *testing.T) int { t.Helper(); return peakMemory(t, pid) }
+		w.stop = stop
+	}
+	w.start(t)
+	awaitActive(t, c, "digitalocean")
 	require.NoError(t, os.WriteFile(w.tokenFile, []byte("marker-manager-token"), 0o600))
 	w.letAdmin(t)
 
