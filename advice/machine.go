@@ -171,10 +171,10 @@ func (m Machine) toClean(last Attempt, next []string) []string {
 const notLoggedIn = "not cleaned: logging in: "
 
 // restored is how messages of jobrunner/operation say that the state may be older than the server, or that nothing is known of how that was asked for.
-var restored = regexp.MustCompile(`which came from a backup|of before a restore|an earlier attempt asked the cloud`)
+var restored = regexp.MustCompile(`which was restored from a backup|from before a restore|an earlier attempt requested server`)
 
 // processEnded is how a message of jobrunner/operation/plugin says that the driver's process ended.
-var processEnded = regexp.MustCompile(`its process ended (at once|during \w+)`)
+var processEnded = regexp.MustCompile(`its process ended (immediately|during \w+)`)
 
 // failure is what a class of failures, or the reason that a Job gave, means and what to do about it. What a reason's own words say is not
 // said again.

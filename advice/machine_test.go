@@ -188,16 +188,16 @@ func TestMachine_On(t *testing.T) {
 		"creating in doubt": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason, failed(rkev1.ClassInvalid, rkev1.ServerMayExistReason), []string{
 			cloud, "When no server is left, retry: drover retry web-1 -n shop", logs}},
 		"creating in doubt, from a backup": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
-			inDoubt("server 1 exists, and the state Secret, which came from a backup, says that it was never finished", false),
+			inDoubt("server 1 exists, and the state Secret, which was restored from a backup, records that it was never completed", false),
 			append(slices.Clone(later), cloud, "When no server is left, retry: drover retry web-1 -n shop", logs)},
 		"creating in doubt, without its state": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
-			inDoubt("the cloud has server 1: it may be this machine's of before a restore, whose state is lost", false),
+			inDoubt("the cloud has server 1: it may be this machine's server from before a restore, and its state is lost", false),
 			append(slices.Clone(later), cloud, "When no server is left, retry: drover retry web-1 -n shop", logs)},
 		"creating in doubt, and nothing is known of the attempt": {web, rkev1.CreateJobCondition, "False", rkev1.ServerMayExistReason,
-			inDoubt("an earlier attempt asked the cloud for server web-1 and its answer is not known", false),
+			inDoubt("an earlier attempt requested server web-1 from the cloud, and the result is unknown", false),
 			append(slices.Clone(later), cloud, "When no server is left, retry: drover retry web-1 -n shop", logs)},
 		"removal in doubt, without its state": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason,
-			inDoubt("the machine's state is lost, and the cloud has server 1: it may be this machine's of before a restore", true),
+			inDoubt("the machine's state is lost, and the cloud has server 1: it may be this machine's server from before a restore", true),
 			append(slices.Clone(later), retry, cloud, drop)},
 		"the cloud's answer comes before the reason": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, rkev1.PreCreateCheckFailedReason), []string{
 			"Put a valid credential into Secret do-token (values are base64). The next attempt uses it: kubectl -n shop edit secret do-token", retry, logs}},
@@ -234,8 +234,8 @@ func TestMachine_Says(t *testing.T) {
 	require.Equal(t, "The driver did not answer in time. The driver's message is not recognized", web.Says(unresponsive))
 	unresponsive.Message = "the driver does not respond: its process ended during Create"
 	require.Equal(t, "The driver's process ended during Create. The driver's message is not recognized", web.Says(unresponsive))
-	unresponsive.Message = "the driver does not respond: its process ended at once"
-	require.Equal(t, "The driver's process ended at once. The driver's message is not recognized", web.Says(unresponsive))
+	unresponsive.Message = "the driver does not respond: its process ended immediately"
+	require.Equal(t, "The driver's process ended immediately. The driver's message is not recognized", web.Says(unresponsive))
 	require.Empty(t, web.Says(Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason}), "no class has anything to add")
 }
 

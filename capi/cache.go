@@ -47,13 +47,13 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	}
 	main, err := cache.New(config, contents)
 	if err != nil {
-		return nil, fmt.Errorf("making the cache: %w", err)
+		return nil, fmt.Errorf("creating the cache: %w", err)
 	}
 	opts.ByObject = nil
 	opts.DefaultTransform = onlyMetadata
 	metadata, err := cache.New(config, opts)
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of metadata: %w", err)
+		return nil, fmt.Errorf("creating the cache of metadata: %w", err)
 	}
 	return &splitCache{Cache: main, metadata: metadata}, nil
 }
@@ -68,7 +68,7 @@ func ControllerOptions() config.Controller { return config.Controller{UsePriorit
 // refuseSecret keeps no Secret whose content somebody wants from memory: a user may make as many of a megabyte as he likes. Content is read
 // when it is needed.
 func refuseSecret(in any) (any, error) {
-	return nil, fmt.Errorf("the content of Secrets is read live, not from the cache: %T", in)
+	return nil, fmt.Errorf("Secrets must be read from the API server, not from the cache: %T", in)
 }
 
 // dropFreeForm keeps of an RKEControlPlane, as Cluster API watches it, no field that may hold anything: a megabyte of empty lists is some thirty when it is
@@ -107,7 +107,7 @@ func dropSchema(in any) (any, error) {
 func onlyMetadata(in any) (any, error) {
 	obj, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
-		return nil, fmt.Errorf("the cache of metadata was asked for a %T", in)
+		return nil, fmt.Errorf("the metadata cache does not support %T", in)
 	}
 	obj.SetManagedFields(nil)
 	delete(obj.Annotations, corev1.LastAppliedConfigAnnotation)

@@ -266,7 +266,7 @@ func TestCache_wantsAnAddress(t *testing.T) {
 	config := testkit.Config(t)
 	config.Host = "://"
 	_, err := capi.NewCache(config, cache.Options{Scheme: newScheme(t)})
-	require.ErrorContains(t, err, "making the cache: ")
+	require.ErrorContains(t, err, "creating the cache: ")
 }
 
 // What a manager asks of the cache for itself stays as it was asked.

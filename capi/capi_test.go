@@ -157,7 +157,7 @@ func TestParseMode_takesThreeWords(t *testing.T) {
 	}
 	for _, word := range []string{"", "Auto", " auto", "none", "embedded,external"} {
 		_, err := capi.ParseMode(word)
-		require.EqualError(t, err, "--capi="+word+" is none of auto, embedded, external")
+		require.EqualError(t, err, "invalid value "+word+" for --capi: must be auto, embedded or external")
 	}
 }
 
@@ -171,7 +171,7 @@ func TestResolve_doesNotGuess(t *testing.T) {
 		}}).Build()
 	for _, mode := range []capi.Mode{capi.Auto, capi.Embedded, capi.External} {
 		_, err := capi.Resolve(t.Context(), refuses, mode)
-		require.EqualError(t, err, "looking for CRD clusters.cluster.x-k8s.io: forbidden")
+		require.EqualError(t, err, "reading CRD clusters.cluster.x-k8s.io: forbidden")
 	}
 }
 

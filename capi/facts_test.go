@@ -64,7 +64,7 @@ func TestSplitCache_whoGetsWhich(t *testing.T) {
 
 func TestTransforms_letOnlyThroughWhatIsMeant(t *testing.T) {
 	_, err := onlyMetadata(&corev1.Secret{})
-	require.EqualError(t, err, "the cache of metadata was asked for a *v1.Secret")
+	require.EqualError(t, err, "the metadata cache does not support *v1.Secret")
 	_, err = onlyMetadata(nil)
 	require.Error(t, err)
 

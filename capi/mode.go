@@ -41,7 +41,7 @@ func ParseMode(text string) (Mode, error) {
 	case Auto, Embedded, External:
 		return mode, nil
 	default:
-		return "", fmt.Errorf("--capi=%s is none of auto, embedded, external", text)
+		return "", fmt.Errorf("invalid value %s for --capi: must be auto, embedded or external", text)
 	}
 }
 
@@ -66,7 +66,7 @@ func Installed(ctx context.Context, reader client.Reader) (Installation, error) 
 		case apierrors.IsNotFound(err):
 			found.Missing = append(found.Missing, name)
 		case err != nil:
-			return Installation{}, fmt.Errorf("looking for CRD %s: %w", name, err)
+			return Installation{}, fmt.Errorf("reading CRD %s: %w", name, err)
 		case crd.Labels[InstalledByLabel] != InstalledByValue || isTakenOver(crd):
 			found.Foreign = append(found.Foreign, name)
 		}
@@ -98,8 +98,8 @@ func Resolve(ctx context.Context, reader client.Reader, mode Mode) (Mode, error)
 		}
 	}
 	if mode == Embedded && len(found.Foreign) > 0 {
-		return "", fmt.Errorf("another Cluster API was installed by somebody else (%s): two of it would fight over every object; "+
-			"start the manager with --capi=external, or remove the other one first", strings.Join(found.Foreign, ", "))
+		return "", fmt.Errorf("another Cluster API is installed (%s), and two installations would overwrite each other's changes: "+
+			"start the manager with --capi=external, or remove the other installation first", strings.Join(found.Foreign, ", "))
 	}
 	if mode == External && len(found.Missing) > 0 {
 		return "", fmt.Errorf("no Cluster API is installed (%s missing): run `clusterctl init --core cluster-api`, "+
@@ -196,13 +196,13 @@ func (h *handover) Start(ctx context.Context) error {
 		found, err := Installed(ctx, h.live)
 		if err != nil {
 			// An API server that does not answer for a moment is no reason to stop.
-			ctrl.LoggerFrom(ctx).Error(err, "Looking whether another Cluster API is being installed")
+			ctrl.LoggerFrom(ctx).Error(err, "Watching for another installation of Cluster API")
 			again = time.After(handoverRetry)
 			continue
 		}
 		if len(found.Foreign) > 0 {
-			return fmt.Errorf("another Cluster API is being installed (%s): this manager stops, so that no two of it work on one cluster; "+
-				"started again with --capi=auto it leaves Cluster API to the other one", strings.Join(found.Foreign, ", "))
+			return fmt.Errorf("another Cluster API is being installed (%s): the manager stops, so that two installations do not reconcile the same objects; "+
+				"when it is started again with --capi=auto, it uses the other installation", strings.Join(found.Foreign, ", "))
 		}
 	}
 }

@@ -62,7 +62,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*workload.Cl
 		return clusters, err
 	}
 	if err := mgr.Add(&handover{cache: mgr.GetCache(), live: mgr.GetAPIReader()}); err != nil {
-		return nil, fmt.Errorf("adding the look for another Cluster API: %w", err)
+		return nil, fmt.Errorf("adding the watch for another Cluster API: %w", err)
 	}
 	if err := index.AddDefaultIndexes(ctx, mgr); err != nil {
 		return nil, fmt.Errorf("adding Cluster API's indexes: %w", err)

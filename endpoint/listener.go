@@ -145,7 +145,7 @@ func newHTTPServer(handler http.Handler, l Limits) *http.Server {
 
 // refusals counts what was refused or taken away; more than a few mean an attack.
 var refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "drover_endpoint_refused_total", Help: "Connections and request bodies that were refused or ended for want of room, by port",
+	Name: "drover_endpoint_refused_total", Help: "Connections and request bodies that were rejected or closed at a limit, by port",
 }, []string{"port", "what"})
 
 // Rejections returns a function that counts a rejection at a port, or an end of something that was admitted before.

@@ -158,14 +158,14 @@ type bodies struct {
 	readTimeout  time.Duration
 }
 
-const busy = "too many requests of this size at once"
+const busy = "too many concurrent requests of this size"
 
 // ServeHTTP implements http.Handler.
 func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	size := r.ContentLength
 	switch {
 	case size < 0:
-		http.Error(w, "the request must tell its length", http.StatusLengthRequired)
+		http.Error(w, "the request must have a Content-Length", http.StatusLengthRequired)
 		return
 	case size > maxBody:
 		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)

@@ -32,7 +32,7 @@ func ObjectName(parts ...string) string {
 // dashes, at most limit characters. A name that is too long or has other characters is made to fit and gets a hash.
 func InstanceName(machineName string, limit int) (string, error) {
 	if limit < MinInstanceName || limit > maxName {
-		return "", fmt.Errorf("the limit of the server's name is %d: it must be between %d and %d", limit, MinInstanceName, maxName)
+		return "", fmt.Errorf("the length limit of the server's name is %d: it must be between %d and %d", limit, MinInstanceName, maxName)
 	}
 	if machineName == "" {
 		return "", fmt.Errorf("the machine has no name")
@@ -47,7 +47,7 @@ func CheckInstanceName(driver, name string) error {
 		return fmt.Errorf("the server's name %q is longer than the %d characters that %s takes: lower the limit that the machine's annotation %s sets", name, rule.Longest, driver, rkev1.HostnameLengthLimitAnnotation)
 	}
 	if rule.LetterFirst && (name == "" || name[0] < 'a' || name[0] > 'z') {
-		return fmt.Errorf("the server's name %q does not begin with a letter, as %s wants it: rename the machine or its pool", name, driver)
+		return fmt.Errorf("the server's name %q must begin with a letter for %s: rename the machine or its pool", name, driver)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func OutcomeOf(e Evidence) Verdict {
 	}
 	if pod := e.Outliving(); pod != nil {
 		reason, message := e.Overdue(pod)
-		return Verdict{Reason: cmp.Or(reason, rkev1.JobGoneReason), Message: cmp.Or(message, fmt.Sprintf("the Job is gone, but its pod %s has not ended; if its node %s is gone for good, delete the Node", pod.Name, pod.Spec.NodeName))}
+		return Verdict{Reason: cmp.Or(reason, rkev1.JobGoneReason), Message: cmp.Or(message, fmt.Sprintf("the Job was deleted, but its pod %s has not ended; if its node %s does not come back, delete the Node", pod.Name, pod.Spec.NodeName))}
 	}
 	if kept, ok := e.own(e.State.Verdict); ok {
 		v := fromResult(kept)
@@ -119,7 +119,7 @@ func OutcomeOf(e Evidence) Verdict {
 	}
 	v.Reason, v.Class, v.Message = explain(e)
 	if left := e.State.Result; !left.IsRead() && !left.IsAbsent() && v.Reason == rkev1.ResultMissingReason {
-		v.Reason, v.Message = rkev1.ResultInvalidReason, fmt.Sprintf("the pod left a result that cannot be read: %v", left.Err)
+		v.Reason, v.Message = rkev1.ResultInvalidReason, fmt.Sprintf("the pod's result cannot be read: %v", left.Err)
 	}
 	return v
 }
@@ -169,8 +169,8 @@ func (e Evidence) Overdue(pod *corev1.Pod) (reason, message string) {
 		}
 	}
 	node := pod.Spec.NodeName
-	return rkev1.NodeSilentReason, state.Printable(fmt.Sprintf("the pod %s was told to end and has not: its node %s is silent since %s. Nothing else is started while it may run. "+
-		"If that computer is off for good, delete the Node (kubectl delete node %s); if it is off and will come back, taint it (kubectl taint node %s %s=nodeshutdown:NoExecute)",
+	return rkev1.NodeSilentReason, state.Printable(fmt.Sprintf("the pod %s is stuck terminating: its node %s has been unreachable since %s. The manager starts no other Job while the pod may run. "+
+		"If the node does not come back, delete the Node (kubectl delete node %s); if it is off and will come back, taint it (kubectl taint node %s %s=nodeshutdown:NoExecute)",
 		pod.Name, node, since.UTC().Format(time.RFC3339), node, node, corev1.TaintNodeOutOfService), state.MaxMessage)
 }
 
@@ -212,7 +212,7 @@ func explain(e Evidence) (reason, class, message string) {
 		}
 	}
 	if e.Job == nil {
-		return rkev1.JobGoneReason, rkev1.ClassTransient, "the Job was deleted before its pod left a result; its log is lost"
+		return rkev1.JobGoneReason, rkev1.ClassTransient, "the Job was deleted before its pod wrote a result; its log is lost"
 	}
 	failed := jobCondition(e.Job, batchv1.JobFailed)
 	if failed != nil && failed.Reason == batchv1.JobReasonDeadlineExceeded {
@@ -227,9 +227,9 @@ func explain(e Evidence) (reason, class, message string) {
 		return rkev1.DeadlineReason, rkev1.ClassTransient, message
 	}
 	if failed != nil {
-		return rkev1.ResultMissingReason, rkev1.ClassUnknown, state.Printable("the pod ended without leaving a result: "+failed.Message, state.MaxMessage)
+		return rkev1.ResultMissingReason, rkev1.ClassUnknown, state.Printable("the pod ended without a result: "+failed.Message, state.MaxMessage)
 	}
-	return rkev1.ResultMissingReason, rkev1.ClassUnknown, "the pod ended without an error and without leaving a result"
+	return rkev1.ResultMissingReason, rkev1.ClassUnknown, "the pod ended without an error and without a result"
 }
 
 func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {

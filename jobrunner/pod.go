@@ -52,15 +52,15 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 		}
 		return rkev1.DeadlineReason, rkev1.ClassTransient, "the Job's pod did not end within its deadline" + waited
 	case "NodeLost", "NodeShutdown", "Terminated":
-		return rkev1.NodeLostReason, rkev1.ClassTransient, state.Printable("the pod's node went away: "+pod.Status.Message, state.MaxMessage)
+		return rkev1.NodeLostReason, rkev1.ClassTransient, state.Printable("the pod's node was lost: "+pod.Status.Message, state.MaxMessage)
 	}
 	for i, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		ended := status.State.Terminated
 		if ended != nil && ended.Reason == "OOMKilled" {
 			if i < len(pod.Status.InitContainerStatuses) { // no accident in a probe: nothing but the driver can have used that much, and would do so again
-				return rkev1.OutOfMemoryReason, rkev1.ClassInvalid, "the driver used more memory than its container may have: do not use it, or raise the manager's setting for the Job's resources"
+				return rkev1.OutOfMemoryReason, rkev1.ClassInvalid, "the driver exceeded the memory limit of its container: do not use it, or raise the manager's setting for the Job's resources"
 			}
-			return rkev1.OutOfMemoryReason, rkev1.ClassUnknown, "the pod used more memory than its limit: raise the manager's setting for the Job's resources"
+			return rkev1.OutOfMemoryReason, rkev1.ClassUnknown, "the pod exceeded its memory limit: raise the manager's setting for the Job's resources"
 		}
 	}
 	for _, c := range pod.Status.Conditions {
@@ -72,7 +72,7 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
 		return status.State.Terminated != nil && status.State.Terminated.ExitCode == exitKilled
 	}) {
-		return rkev1.KilledReason, rkev1.ClassTransient, "the pod was killed (SIGKILL) before it could tell how far it was, and its log is lost unless its Job still has the pod; if that happens again, look at its node"
+		return rkev1.KilledReason, rkev1.ClassTransient, "the pod was killed (SIGKILL) before it could write a result. Its log is lost unless the pod still exists. If it happens again, check its node"
 	}
 	return "", "", ""
 }

@@ -31,7 +31,7 @@ func PullSecret(t Task) (*corev1.Secret, error) {
 		}
 		if err != nil {
 			// Not the error's words: they could have some of the document.
-			return nil, fmt.Errorf("the pull Secret %s in namespace %s does not hold what its type says", source.Name, source.Namespace)
+			return nil, fmt.Errorf("the content of the pull Secret %s in namespace %s does not match its type", source.Name, source.Namespace)
 		}
 		all := map[string]json.RawMessage{}
 		maps.Copy(all, document.Auths)

@@ -29,7 +29,7 @@ func TestPullSecret(t *testing.T) {
 		"one":                       {[]corev1.Secret{one}, []string{"one"}, `{"auths":{"a":{"auth":"1"},"b":{"auth":"2"}}}`, []string{"pool1-abc-create-1-pull"}, ""},
 		"several, and one of users": {[]corev1.Secret{one, old}, []string{"one", "regcred", "old"}, `{"auths":{"a":{"auth":"1"},"b":{"auth":"2"},"d":{"auth":"4"}}}`, []string{"pool1-abc-create-1-pull", "regcred"}, ""},
 		"of another type":           {[]corev1.Secret{source("x", corev1.SecretTypeOpaque, "token", "marker-secret")}, []string{"x"}, "", nil, `the pull Secret x in namespace drover-system is of type "Opaque"`},
-		"rubbish":                   {[]corev1.Secret{source("x", corev1.SecretTypeDockercfg, corev1.DockerConfigKey, "marker-secret")}, []string{"x"}, "", nil, "does not hold what its type says"},
+		"rubbish":                   {[]corev1.Secret{source("x", corev1.SecretTypeDockercfg, corev1.DockerConfigKey, "marker-secret")}, []string{"x"}, "", nil, "does not match its type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := task(state.Create)

@@ -85,7 +85,7 @@ func TestControlPlane_ofAnotherCluster(t *testing.T) {
 			response := g.Handle(t.Context(), asked(t, "Cluster", tt.is, was))
 			require.Equal(t, tt.allowed, response.Allowed)
 			if !tt.allowed {
-				require.Equal(t, "spec.controlPlaneRef: the RKEControlPlane cp is that of Cluster c1: give this Cluster one of its own", response.Result.Message)
+				require.Equal(t, "spec.controlPlaneRef: the RKEControlPlane cp belongs to Cluster c1: give this Cluster its own RKEControlPlane", response.Result.Message)
 			}
 		})
 	}
@@ -111,12 +111,12 @@ func TestParts_ofWrongKinds(t *testing.T) {
 	}{
 		"both as they should be":    {naming(infra, plane), nil, ""},
 		"others' infrastructure":    {naming(others, plane), nil, ""},
-		"infrastructure: a machine": {naming("DigitaloceanMachine.rke-machine.cattle.io", plane), nil, "spec.infrastructureRef: kind DigitaloceanMachine of group rke-machine.cattle.io does not fit here: name an RKECluster of group rke.cattle.io"},
-		"infrastructure: a plane":   {naming(plane, plane), nil, "spec.infrastructureRef: kind RKEControlPlane of group rke.cattle.io does not fit here: name an RKECluster of group rke.cattle.io"},
-		"a plane: infrastructure":   {naming(infra, infra), nil, "spec.controlPlaneRef: kind RKECluster of group rke.cattle.io does not fit here: name an RKEControlPlane of group rke.cattle.io"},
-		"a plane: a config":         {naming(infra, "DigitaloceanConfig.rke-machine-config.cattle.io"), nil, "spec.controlPlaneRef: kind DigitaloceanConfig of group rke-machine-config.cattle.io does not fit here: name an RKEControlPlane of group rke.cattle.io"},
+		"infrastructure: a machine": {naming("DigitaloceanMachine.rke-machine.cattle.io", plane), nil, "spec.infrastructureRef: kind DigitaloceanMachine of group rke-machine.cattle.io is not supported here: name an RKECluster of group rke.cattle.io"},
+		"infrastructure: a plane":   {naming(plane, plane), nil, "spec.infrastructureRef: kind RKEControlPlane of group rke.cattle.io is not supported here: name an RKECluster of group rke.cattle.io"},
+		"a plane: infrastructure":   {naming(infra, infra), nil, "spec.controlPlaneRef: kind RKECluster of group rke.cattle.io is not supported here: name an RKEControlPlane of group rke.cattle.io"},
+		"a plane: a config":         {naming(infra, "DigitaloceanConfig.rke-machine-config.cattle.io"), nil, "spec.controlPlaneRef: kind DigitaloceanConfig of group rke-machine-config.cattle.io is not supported here: name an RKEControlPlane of group rke.cattle.io"},
 		"it was there":              {paused, naming(plane, plane), ""},
-		"it becomes wrong":          {naming(plane, plane), naming(infra, plane), "spec.infrastructureRef: kind RKEControlPlane of group rke.cattle.io does not fit here: name an RKECluster of group rke.cattle.io"},
+		"it becomes wrong":          {naming(plane, plane), naming(infra, plane), "spec.infrastructureRef: kind RKEControlPlane of group rke.cattle.io is not supported here: name an RKECluster of group rke.cattle.io"},
 		"it becomes right":          {naming(infra, plane), naming(plane, plane), ""},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestResources_notApplied(t *testing.T) {
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(opaque), &corev1.Secret{}))
 	for _, obj := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}} {
 		require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Namespace: "tenant", Name: "gone"}, obj)))
-		require.Equal(t, "Warning ResourceMissing A ClusterResourceSet names it, and it is not there", <-recorder.Events)
+		require.Equal(t, "Warning ResourceMissing A ClusterResourceSet names it, but it does not exist", <-recorder.Events)
 		require.Equal(t, client.ObjectKey{Namespace: "tenant", Name: "gone"}, client.ObjectKeyFromObject(obj), "whom the event is about")
 	}
 	require.Error(t, c.Get(t.Context(), client.ObjectKey{Namespace: "tenant", Name: "gone"}, &corev1.Namespace{}))

@@ -52,7 +52,7 @@ func (c Resources) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 			if apierrors.IsNotFound(err) { // which Cluster API passes over
 				obj.SetNamespace(key.Namespace)
 				obj.SetName(key.Name)
-				c.recorder.Eventf(obj, nil, corev1.EventTypeWarning, ResourceMissingReason, "Apply", "A ClusterResourceSet names it, and it is not there")
+				c.recorder.Eventf(obj, nil, corev1.EventTypeWarning, ResourceMissingReason, "Apply", "A ClusterResourceSet names it, but it does not exist")
 			}
 		}
 		return err
@@ -90,7 +90,7 @@ func checkResource(key string, content []byte) error {
 			return fmt.Errorf("key %s is not applied: its YAML cannot be read", key)
 		}
 		if nodes += kubeconfig.CountNodes(&document, maxResourceNodes); nodes > maxResourceNodes {
-			return fmt.Errorf("key %s is not applied: it has YAML aliases or anchors, or more than %d nodes: write it out, or into several keys", key, maxResourceNodes)
+			return fmt.Errorf("key %s is not applied: it has YAML aliases or anchors, or more than %d nodes: remove the aliases, or split it into several keys", key, maxResourceNodes)
 		}
 	}
 }

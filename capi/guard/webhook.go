@@ -112,7 +112,7 @@ func checkKind(ref clusterv1.ContractVersionedObjectReference, kind string) erro
 	if !slices.Contains(ours, ref.APIGroup) || ref.GroupKind() == rkev1.GroupVersion.WithKind(kind).GroupKind() {
 		return nil
 	}
-	return fmt.Errorf("kind %s of group %s does not fit here: name an %s of group %s", ref.Kind, ref.APIGroup, kind, rkev1.GroupVersion.Group)
+	return fmt.Errorf("kind %s of group %s is not supported here: name an %s of group %s", ref.Kind, ref.APIGroup, kind, rkev1.GroupVersion.Group)
 }
 
 // checkControlPlane rejects a Cluster that names the RKEControlPlane of another Cluster. Cluster API would change its labels again and again, and would delete it
@@ -128,7 +128,7 @@ func checkControlPlane(ctx context.Context, reader client.Reader, is *clusterv1.
 	}
 	for i := range others.Items {
 		if one := &others.Items[i]; one.Name != is.Name && one.Spec.ControlPlaneRef == ref {
-			return fmt.Errorf("spec.controlPlaneRef: the RKEControlPlane %s is that of Cluster %s: give this Cluster one of its own", ref.Name, one.Name)
+			return fmt.Errorf("spec.controlPlaneRef: the RKEControlPlane %s belongs to Cluster %s: give this Cluster its own RKEControlPlane", ref.Name, one.Name)
 		}
 	}
 	return nil

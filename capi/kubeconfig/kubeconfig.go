@@ -43,17 +43,17 @@ func (e *Error) Error() string { return e.Field + ": " + e.Problem }
 // refusedFields are those of client-go that are not let through, with what to do instead: what names a file, a command or an address of the
 // manager's (k8s.io/client-go/tools/clientcmd/api/v1, types Cluster and AuthInfo). readCluster and readUser carry over what else there is.
 var refusedFields = map[string]string{
-	"certificate-authority": "names a file of the manager's: put the content into certificate-authority-data",
+	"certificate-authority": "names a file, which would be read on the manager: put the content into certificate-authority-data",
 	"proxy-url":             "is not used for clusters of users: remove it",
-	"client-certificate":    "names a file of the manager's: put the content into client-certificate-data",
-	"client-key":            "names a file of the manager's: put the content into client-key-data",
-	"tokenFile":             "names a file of the manager's: put the token itself into token",
-	"exec":                  "names a command: put a token or a client certificate there instead",
-	"auth-provider":         "is not supported: put a token or a client certificate there instead",
-	"as":                    "impersonation is not supported: give a credential of the user himself",
-	"as-uid":                "impersonation is not supported: give a credential of the user himself",
-	"as-groups":             "impersonation is not supported: give a credential of the user himself",
-	"as-user-extra":         "impersonation is not supported: give a credential of the user himself",
+	"client-certificate":    "names a file, which would be read on the manager: put the content into client-certificate-data",
+	"client-key":            "names a file, which would be read on the manager: put the content into client-key-data",
+	"tokenFile":             "names a file, which would be read on the manager: put the token itself into token",
+	"exec":                  "names a command, which would run on the manager: use a token or a client certificate instead",
+	"auth-provider":         "is not supported: use a token or a client certificate instead",
+	"as":                    "impersonation is not supported: use a credential of the user",
+	"as-uid":                "impersonation is not supported: use a credential of the user",
+	"as-groups":             "impersonation is not supported: use a credential of the user",
+	"as-user-extra":         "impersonation is not supported: use a credential of the user",
 }
 
 // Parse makes a configuration from a kubeconfig that a user wrote. It holds what the current context names inline and
@@ -90,7 +90,7 @@ func Parse(content []byte) (*rest.Config, error) {
 func readCluster(at string, fields map[string]any, config *rest.Config) (err error) {
 	target, err := url.Parse(text(fields["server"]))
 	if err != nil || target.Scheme != "https" || target.Hostname() == "" || target.User != nil || target.RawQuery != "" || target.Fragment != "" {
-		return &Error{at + "server", "is no address of the form https://host:port"}
+		return &Error{at + "server", "must be an address of the form https://host:port"}
 	}
 	config.Host = target.String() // as it was understood here
 	config.ServerName, config.Insecure = text(fields["tls-server-name"]), fields["insecure-skip-tls-verify"] == true
@@ -112,7 +112,7 @@ func readUser(at string, fields map[string]any, config *rest.Config) (err error)
 		return err
 	}
 	if (len(config.CertData) == 0) != (len(config.KeyData) == 0) {
-		return &Error{at + "client-key-data", "goes together with client-certificate-data: give both or none"}
+		return &Error{at + "client-key-data", "must be set together with client-certificate-data: set both or none"}
 	}
 	if config.BearerToken != "" && config.Username != "" {
 		return &Error{at + "username", "contradicts token: remove one of them"}
@@ -159,7 +159,7 @@ func namedEntry(document map[string]any, list, key, name string) (map[string]any
 		}
 		if found != nil {
 			// client-go would take the last.
-			return nil, &Error{list + "[].name", "stands there twice with the name that is used: keep one"}
+			return nil, &Error{list + "[].name", "has two entries with the name that is used: keep one"}
 		}
 		found, _ = fields[key].(map[string]any)
 	}
@@ -167,7 +167,7 @@ func namedEntry(document map[string]any, list, key, name string) (map[string]any
 	case found != nil:
 		return found, nil
 	case list == "contexts":
-		return nil, &Error{"current-context", "names none of the contexts"}
+		return nil, &Error{"current-context", "does not name one of the contexts"}
 	}
 	return nil, &Error{"contexts[].context." + key, "names none of the " + list}
 }
@@ -196,7 +196,7 @@ func text(value any) string {
 // gigabytes.
 func parsePlainYAML(content []byte) (map[string]any, error) {
 	if len(content) == 0 {
-		return nil, errors.New("is empty: write the kubeconfig there")
+		return nil, errors.New("is empty: store the kubeconfig under this key")
 	}
 	if len(content) > maxSize {
 		return nil, fmt.Errorf("has more than %d KiB: keep one cluster, one user and one context", maxSize>>10)
@@ -206,7 +206,7 @@ func parsePlainYAML(content []byte) (map[string]any, error) {
 		return nil, errors.New("is not a kubeconfig: its YAML cannot be read")
 	}
 	if nodes := CountNodes(&root, maxNodes); nodes > maxNodes {
-		return nil, errors.New("has YAML aliases or too many fields: keep one cluster, one user and one context, written out")
+		return nil, errors.New("has YAML aliases or too many fields: keep one cluster, one user and one context, without aliases")
 	}
 	var document map[string]any
 	if err := root.Decode(&document); err != nil {

@@ -181,7 +181,7 @@ func (c *Clusters) reportKubeconfig(ctx context.Context, cluster *clusterv1.Clus
 	is := metav1.Condition{Type: KubeconfigAcceptedCondition, Status: metav1.ConditionTrue, Reason: KubeconfigAcceptedReason}
 	if refused != nil {
 		is.Status, is.Reason = metav1.ConditionFalse, KubeconfigRefusedReason
-		is.Message = fmt.Sprintf("Secret %s: %s. Nobody connects to the cluster with it.", name, refused)
+		is.Message = fmt.Sprintf("Secret %s: %s. The manager does not use it to connect to the cluster.", name, refused)
 	}
 	conditions := slices.Clone(cluster.Status.Conditions)
 	if !meta.SetStatusCondition(&conditions, is) {
@@ -222,7 +222,7 @@ func (c *Clusters) report(cluster *clusterv1.Cluster, known *remoteCluster, err 
 		if !errors.Is(known.reported, reason) {
 			known.reported = reason
 			c.recorder.Eventf(cluster, nil, corev1.EventTypeWarning, AnswerRefusedReason, "Connect",
-				"%s. It is tried again, ever more seldom; look at who controls the cluster.", why)
+				"%s. The manager retries with increasing delays. The cluster may be compromised.", why)
 		}
 	}
 }

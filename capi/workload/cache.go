@@ -113,7 +113,7 @@ func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, er
 		return nil
 	})
 	if err := mgr.Add(ends); err != nil {
-		return nil, fmt.Errorf("adding the end of connections: %w", err)
+		return nil, fmt.Errorf("adding the cleanup of connections: %w", err)
 	}
 	made, err := controller.New("clustercache", mgr, controller.Options{Reconciler: c, MaxConcurrentReconciles: clusterWorkers})
 	if err != nil {
@@ -292,7 +292,7 @@ func (c *Clusters) kubeconfig(ctx context.Context, cluster *clusterv1.Cluster) (
 	}
 	if err == nil || errors.As(err, &refused) {
 		if reportErr := c.reportKubeconfig(ctx, cluster, key.Name, refused); reportErr != nil {
-			ctrl.LoggerFrom(ctx).Error(reportErr, "Telling about the kubeconfig")
+			ctrl.LoggerFrom(ctx).Error(reportErr, "Recording the problem with the kubeconfig")
 		}
 	}
 	return config, err

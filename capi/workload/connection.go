@@ -36,7 +36,7 @@ const maxRefusals = 3
 const controllerName = "drover-cluster-api"
 
 // errEnded is why a connection ends when nothing is wrong with it.
-var errEnded = errors.New("the connection is not needed any more")
+var errEnded = errors.New("the connection is no longer needed")
 
 // connection is what Cluster API needs of one workload cluster: its Nodes from memory, everything else asked for when it is needed.
 type connection struct {
@@ -124,13 +124,13 @@ func (n *connection) connect(ctx context.Context, c *Clusters, tenant *tenant, t
 	}
 	mapper := &mapper{RESTMapper: meta.NewDefaultRESTMapper(nil), server: discovery, known: map[schema.GroupVersionKind]*meta.RESTMapping{}}
 	if n.live, err = client.New(n.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: calls}); err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	n.cache, err = cache.New(n.config, cache.Options{HTTPClient: lists, Scheme: c.scheme, Mapper: mapper, DefaultTransform: n.keep, NewInformer: func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		return toolscache.NewSharedIndexInformer(&nodeLists{ListerWatcher: lw, connection: n}, obj, resync, indexers)
 	}})
 	if err != nil {
-		return fmt.Errorf("making a cache: %w", err)
+		return fmt.Errorf("creating a cache: %w", err)
 	}
 	index := clustercache.NodeProviderIDIndex
 	if err := n.cache.IndexField(ctx, index.Object, index.Field, index.ExtractValue); err != nil {
@@ -152,7 +152,7 @@ func rawClient(config *rest.Config, httpClient *http.Client) (rest.Interface, er
 		Serializer: runtime.NoopEncoder{Decoder: clientgoscheme.Codecs.UniversalDecoder()}})
 	made, err := rest.UnversionedRESTClientForConfigAndClient(raw, httpClient)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return made, nil
 }
@@ -171,7 +171,7 @@ func (n *connection) keep(in any) (any, error) {
 	}
 	node, ok := in.(*corev1.Node)
 	if !ok {
-		return nil, fmt.Errorf("the cache of Nodes was given a %T", in)
+		return nil, fmt.Errorf("the cache of Nodes received a %T", in)
 	}
 	strip(node)
 	if err := n.holding.hold(node.Name, heldSize(node)); err != nil {
@@ -285,7 +285,7 @@ func (m *mapper) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 	}
 	content, err := m.server.Get().AbsPath(root).DoRaw(context.Background()) // bounded in time by the transport
 	if err != nil {
-		return nil, fmt.Errorf("asking for the kinds of %s: %w", gvk.GroupVersion(), err)
+		return nil, fmt.Errorf("discovering the kinds of %s: %w", gvk.GroupVersion(), err)
 	}
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(content, &list); err != nil {

@@ -44,14 +44,14 @@ type dialer struct {
 func newDialer(config *rest.Config, servers func(context.Context) []string, changed func()) (*dialer, error) {
 	secure, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return nil, &kubeconfig.Error{Field: "data.value", Problem: "has a certificate, key or authority that cannot be read: each is PEM in base64"}
+		return nil, &kubeconfig.Error{Field: "data.value", Problem: "has a certificate, key or authority that cannot be read: each must be PEM in base64"}
 	}
 	if secure == nil {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	target, err := url.Parse(config.Host)
 	if err != nil {
-		return nil, &kubeconfig.Error{Field: "clusters[].cluster.server", Problem: "is no address of the form https://host:port"}
+		return nil, &kubeconfig.Error{Field: "clusters[].cluster.server", Problem: "must be an address of the form https://host:port"}
 	}
 	d := &dialer{address: net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), "443")), secure: secure, changed: changed}
 	if len(config.CAData) > 0 && !config.Insecure && !proxied(target) {

@@ -37,13 +37,13 @@ const (
 )
 
 // errAnswer means that a workload cluster's API server answered what is not read.
-var errAnswer = errors.New("the API server's answer is not read")
+var errAnswer = errors.New("the API server's response is rejected")
 
 // errLate means that a workload cluster's API server did not answer in time.
-var errLate = errors.New("the API server did not answer in time")
+var errLate = errors.New("the API server did not respond in time")
 
 // errBusy means that other calls to clusters of the namespace have not ended.
-var errBusy = errors.New("too many calls to clusters of this namespace are waiting for an answer")
+var errBusy = errors.New("too many requests to clusters of this namespace are in flight")
 
 // limited is the way to one workload cluster. Each call holds a permit of the Cluster's namespace until its answer is
 // read.
@@ -149,10 +149,10 @@ func isWatch(target *url.URL) bool {
 func acceptable(response *http.Response) error {
 	response.Header.Del("Retry-After")
 	if response.StatusCode < 200 || (response.StatusCode >= 300 && response.StatusCode < 400) {
-		return fmt.Errorf("%w: it is a redirect, or no HTTP any more", errAnswer)
+		return fmt.Errorf("%w: unexpected redirect or protocol upgrade", errAnswer)
 	}
 	if !slices.Contains([]string{"", "identity"}, response.Header.Get("Content-Encoding")) {
-		return fmt.Errorf("%w: it is packed", errAnswer)
+		return fmt.Errorf("%w: unexpected compression", errAnswer)
 	}
 	kind := response.Header.Get("Content-Type")
 	if kind == "" {
@@ -160,7 +160,7 @@ func acceptable(response *http.Response) error {
 	}
 	media, _, err := mime.ParseMediaType(kind)
 	if err != nil || !slices.Contains([]string{"application/json", "text/plain", "text/html"}, media) {
-		return fmt.Errorf("%w: it is no JSON", errAnswer)
+		return fmt.Errorf("%w: it is not JSON", errAnswer)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		n, err = 0, scanErr
 	}
 	if events = b.scan.documents - events; events > eventsBurst {
-		n, err = 0, fmt.Errorf("%w: it has more events than sense", errAnswer)
+		n, err = 0, fmt.Errorf("%w: too many events", errAnswer)
 	} else {
 		err = cmp.Or(err, b.tenant.events.Wait(b.ctx, b.tenant.namespace, events))
 	}
@@ -267,7 +267,7 @@ func (p *pages) begin(target *url.URL, now time.Time) error {
 		sum += one.bytes
 	}
 	if sum > maxPaged {
-		return fmt.Errorf("%w: it has too many pages", errAnswer)
+		return fmt.Errorf("%w: too many pages", errAnswer)
 	}
 	return nil
 }

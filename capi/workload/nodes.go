@@ -125,7 +125,7 @@ func (l *nodeLists) List(options metav1.ListOptions) (runtime.Object, error) {
 	}
 	nodes, ok := list.(*corev1.NodeList)
 	if !ok {
-		return nil, fmt.Errorf("the list of Nodes is a %T", list)
+		return nil, fmt.Errorf("the list of Nodes has the type %T", list)
 	}
 	l.pages++
 	for i := range nodes.Items {

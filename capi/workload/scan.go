@@ -39,7 +39,7 @@ func (s *scanner) read(p []byte) error {
 	for _, b := range p {
 		s.bytes++
 		if s.bytes > s.limit {
-			return fmt.Errorf("%w: it has more than %d bytes", errAnswer, s.limit)
+			return fmt.Errorf("%w: it exceeds %d bytes", errAnswer, s.limit)
 		}
 		if err := s.next(b); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *scanner) next(b byte) error {
 	case ':':
 		s.pairs++
 		if s.pairs > freePairs && s.pairs*minPair > s.bytes {
-			return fmt.Errorf("%w: it has more fields than sense", errAnswer)
+			return fmt.Errorf("%w: too many fields", errAnswer)
 		}
 	case ',':
 		s.key = s.key[:0]
@@ -195,7 +195,7 @@ func (n *number) end() error {
 		most = maxExponent
 	}
 	if ended.part != noNumber && (ended.digits > maxDigits || ended.exponent > most) {
-		return fmt.Errorf("%w: it has a number that takes too long to read", errAnswer)
+		return fmt.Errorf("%w: a number is too long", errAnswer)
 	}
 	return nil
 }
@@ -204,11 +204,11 @@ func (s *scanner) open(array bool) error {
 	if s.depth > 0 && s.arrays[(s.depth-1)/64]&(1<<((s.depth-1)%64)) != 0 {
 		s.members++
 		if s.members > freeMembers && s.members*minMember > s.bytes {
-			return fmt.Errorf("%w: it has more objects than sense", errAnswer)
+			return fmt.Errorf("%w: too many objects", errAnswer)
 		}
 	}
 	if s.depth == maxDepth {
-		return fmt.Errorf("%w: it is nested too deep", errAnswer)
+		return fmt.Errorf("%w: nested too deeply", errAnswer)
 	}
 	if key := string(s.key); !array && s.words == 0 && (key == "labels" || key == "annotations") {
 		s.words = s.depth + 1

@@ -28,7 +28,7 @@ const (
 )
 
 // errHeld means that the Nodes of a cluster do not fit into the quota.
-var errHeld = errors.New("its Nodes take more memory than the Clusters of one namespace may have")
+var errHeld = errors.New("its Nodes exceed the memory budget of the namespace's Clusters")
 
 // limits are those of all namespaces. Their keys are namespaces.
 type limits struct {

@@ -57,7 +57,7 @@ func wrongFlags() map[string]struct{ args, want []string } {
 		"the whole API":  {[]string{"--metrics-bind-address=0", "--health-probe-bind-address=[::1]:0", "--webhook-url=https://[::1]:9443/base", "--namespace=team-a", "--watch-filter=a.b"}, nil},
 		"never a scan":   {[]string{"--scan-interval=0"}, nil},
 		"too many scans": {[]string{"--scan-interval=1s"}, []string{"--scan-interval=1s is neither 0 nor between 10s and 8760h0m0s"}},
-		"mode":           {[]string{"--capi=maybe"}, []string{"--capi=maybe is none of auto, embedded, external"}},
+		"mode":           {[]string{"--capi=maybe"}, []string{"invalid value maybe for --capi: must be auto, embedded or external"}},
 		"addresses": {[]string{"--metrics-bind-address=8080", "--health-probe-bind-address=:http"},
 			[]string{"--metrics-bind-address=8080 is not host:port", "--health-probe-bind-address=:http is not host:port"}},
 		"ports too big": {[]string{"--metrics-bind-address=:65536", "--webhook-port=65536"},
@@ -98,7 +98,7 @@ func wrongFlags() map[string]struct{ args, want []string } {
 			"--job-deadline=-1s must be at least a second", "--job-ttl=999ms must be at least a second", "--job-grace-period=1ns must be at least a second"}},
 		"no time": {[]string{"--job-deadline=0", "--job-ttl=0", "--job-grace-period=0s"}, []string{
 			"--job-deadline=0s must be at least a second", "--job-ttl=0s must be at least a second", "--job-grace-period=0s must be at least a second"}},
-		"several": {[]string{"--capi=no", "--job-limits=cpu=much", "--tolerations=a:Never"}, []string{"--capi=no is none of auto, embedded, external",
+		"several": {[]string{"--capi=no", "--job-limits=cpu=much", "--tolerations=a:Never"}, []string{"invalid value no for --capi: must be auto, embedded or external",
 			`--tolerations: the effect of "a:Never" is none of NoSchedule, PreferNoSchedule, NoExecute`, "--job-limits: cpu=much is no quantity"}},
 	}
 }

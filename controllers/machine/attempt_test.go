@@ -200,7 +200,7 @@ func TestDoubt_keepsItsWords(t *testing.T) {
 func TestTaken_isTold(t *testing.T) {
 	s := begun(t)
 	s.succeed(1)
-	s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded, Taken: "its driver had made it and failed: no volume", EndTime: s.clock.Now()}})
+	s.write(map[string]any{state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Succeeded, Taken: "its driver created it and then failed: no volume", EndTime: s.clock.Now()}})
 	s.reconcile()
-	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobSucceededReason).Message, "took over server m, attempt 1: its driver had made it and failed: no volume")
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionTrue, rkev1.JobSucceededReason).Message, "took over server m, attempt 1: its driver created it and then failed: no volume")
 }

@@ -356,7 +356,7 @@ func TestOrphanedPod_isWaitedFor(t *testing.T) {
 
 	status := s.reconcile()
 	c := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobGoneReason)
-	require.Contains(t, c.Message, "the Job is gone, but its pod "+pod.Name+" has not ended")
+	require.Contains(t, c.Message, "the Job was deleted, but its pod "+pod.Name+" has not ended")
 	require.EqualValues(t, 1, status.Attempts)
 	s.clock.SetTime(start.Add(24 * time.Hour))
 	require.EqualValues(t, 1, s.reconcile().Attempts, "however long that takes")

@@ -210,7 +210,7 @@ func TestRestore_laterState(t *testing.T) {
 	s.apply([]*corev1.Secret{early}, false, false)
 	again := w.machine("digitalocean", "m", droplet())
 	again.reconcile()
-	again.doubts(1, "server 1 exists, and the state Secret, which came from a backup, says that it was never finished")
+	again.doubts(1, "server 1 exists, and the state Secret, which was restored from a backup, records that it was never completed")
 	again.reconcile()
 	message := again.expect(rkev1.CreateJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
 	require.Contains(t, message, "without metadata.ownerReferences, uid and resourceVersion: kubectl -n "+s.obj.GetNamespace()+" replace -f m-machine-state.yaml")

@@ -67,7 +67,7 @@ func (r *Reconciler) untilFirstAnswer(s *scope) time.Duration {
 // unreached says who does not answer.
 func (r *Reconciler) unreached(cluster client.ObjectKey, server string) string {
 	if why := r.Clusters.Refused(cluster); why != "" {
-		return "the response of the cluster at " + server + " is rejected: " + why + ". The cluster may be compromised. The manager retries within five minutes"
+		return "the manager cannot use the API at " + server + ": " + why + ". The cluster may be compromised. The manager retries within five minutes"
 	}
 	if r.Clusters.Proxied(cluster) {
 		return server + " does not respond through the manager's proxy, and the manager called no server of the control plane: add addresses that need no proxy to NO_PROXY"

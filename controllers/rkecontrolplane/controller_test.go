@@ -380,9 +380,9 @@ func TestAccess_endpointThatDoesNotAnswer(t *testing.T) {
 	w.quiet()
 	message := w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason)
 	require.Contains(t, message, "neither https://api.example.org:443 nor a server of the control plane responds to the manager. Drover has no tunnel yet")
-	w.reached.unread = "the API server's answer is not read: it has more fields than sense"
+	w.reached.unread = "the API server's response is rejected: too many fields"
 	w.quiet()
-	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "is rejected: the API server's answer is not read: it has more fields than sense. The cluster may be compromised")
+	require.Contains(t, w.expect(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason), "the manager cannot use the API at https://api.example.org:443: the API server's response is rejected: too many fields. The cluster may be compromised")
 	w.reached.unread = ""
 	w.reached.proxied = true
 	w.quiet()

@@ -23,7 +23,7 @@ const (
 	// serverGone is what a restored machine says whose server is not there any more.
 	serverGone = "names a server that is gone"
 	// formerServer is what one says that came back with nothing but its name, while its server lives.
-	formerServer = "it may be this machine's of before a restore"
+	formerServer = "it may be this machine's server from before a restore"
 )
 
 // arm puts the faults of a phase in place.

@@ -49,7 +49,7 @@ func LoadAssets(dir string) (*Assets, error) {
 		}
 	}
 	if len(a.Sums) == 0 {
-		return nil, fmt.Errorf("there is no agent in %s: it needs files such as drover-agent-linux-amd64", dir)
+		return nil, fmt.Errorf("no agent found in %s: it must contain files such as drover-agent-linux-amd64", dir)
 	}
 	return a, nil
 }
@@ -97,7 +97,7 @@ func (p *inPieces) Write(piece []byte) (int, error) {
 		deadline = p.end
 	}
 	if err := http.NewResponseController(p.ResponseWriter).SetWriteDeadline(deadline); err != nil {
-		return 0, fmt.Errorf("this connection cannot hold a download: %w", err)
+		return 0, fmt.Errorf("this connection does not support a download: %w", err)
 	}
 	return p.ResponseWriter.Write(piece)
 }

@@ -113,7 +113,7 @@ func (g *guard) admit(next http.Handler) http.Handler {
 }
 
 // errBusy ends a request whose permit was preempted.
-var errBusy = &refusal{http.StatusTooManyRequests, "too many requests are under way: try again"}
+var errBusy = &refusal{http.StatusTooManyRequests, "too many requests are in progress: try again"}
 
 // busy answers who has as many requests under way as he may.
 func busy(w http.ResponseWriter) {

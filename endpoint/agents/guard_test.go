@@ -251,7 +251,7 @@ func TestGuard_watches(t *testing.T) {
 // An agent that asks without end is heard now and then, by the API server too, and no other agent is kept from it.
 func TestGuard_pace(t *testing.T) {
 	c := newCrowded(t)
-	by, before := c.from("127.0.0.1"), counted(t, "requests of agents in a second")
+	by, before := c.from("127.0.0.1"), counted(t, "requests of agents per second")
 	const all, atOnce, perSecond = 1000, 200, 20
 	begin, count := time.Now(), map[int]int{}
 	for range all {
@@ -265,7 +265,7 @@ func TestGuard_pace(t *testing.T) {
 	require.GreaterOrEqual(t, count[http.StatusOK], atOnce)
 	require.LessOrEqual(t, count[http.StatusOK], most)
 	require.EqualValues(t, count[http.StatusOK], c.asked.Load())
-	require.InDelta(t, all-count[http.StatusOK], counted(t, "requests of agents in a second")-before, 0)
+	require.InDelta(t, all-count[http.StatusOK], counted(t, "requests of agents per second")-before, 0)
 	code, _ := c.answer(by, "/api/v1/namespaces/a/secrets/two-machine-plan", known("two"))
 	require.Equal(t, http.StatusOK, code)
 }
@@ -333,7 +333,7 @@ func TestGuard_replaced(t *testing.T) {
 func TestGuard_junkTokens(t *testing.T) {
 	c := newCrowded(t)
 	by := c.from("127.0.0.1")
-	before := counted(t, "refused too often")
+	before := counted(t, "too many rejected requests")
 	count := map[int]int{}
 	const all = 900 // more in a second would be too fast
 	for range all {
@@ -344,7 +344,7 @@ func TestGuard_junkTokens(t *testing.T) {
 	}
 	require.LessOrEqual(t, c.asked.Load(), int64(100), "20, and one every two seconds")
 	require.Equal(t, all, count[http.StatusUnauthorized]+count[http.StatusTooManyRequests])
-	require.InDelta(t, count[http.StatusTooManyRequests], counted(t, "refused too often")-before, 0)
+	require.InDelta(t, count[http.StatusTooManyRequests], counted(t, "too many rejected requests")-before, 0)
 	code, _ := c.answer(by, one, known("one"))
 	require.Equal(t, http.StatusOK, code)
 	code, _ = c.answer(by, one, "good")
@@ -359,7 +359,7 @@ func TestGuard_junkTokens(t *testing.T) {
 func TestGuard_unfinished(t *testing.T) {
 	c := newCrowded(t)
 	by := c.from("127.0.0.1")
-	before := counted(t, "requests of strangers")
+	before := counted(t, "unauthenticated requests")
 	const all, most = 400, 256
 	ended := make(chan struct{}, all)
 	for range all {
@@ -376,7 +376,7 @@ func TestGuard_unfinished(t *testing.T) {
 	for range all - most {
 		<-ended
 	}
-	require.GreaterOrEqual(t, counted(t, "requests of strangers")-before, float64(all-most))
+	require.GreaterOrEqual(t, counted(t, "unauthenticated requests")-before, float64(all-most))
 	code, _ := c.answer(by, "/healthz", "")
 	require.Equal(t, http.StatusOK, code)
 	code, _ = c.answer(by, one, known("one"))

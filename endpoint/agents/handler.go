@@ -59,12 +59,12 @@ func New(o Options) (http.Handler, error) {
 	g := &guard{now: o.Now, ticketSecret: o.TicketSecret,
 		throttle: &throttle{now: o.Now, failures: limit.NewBuckets[any](failuresPerSecond, failuresBurst), all: rate.NewLimiter(allPerSecond, allBurst)},
 		// The newest request takes the place of the oldest, so that a client with idle requests delays no other client of its address.
-		strangers:   permits("requests of strangers", maxStrangers, maxOfAddress, false),
+		strangers:   permits("unauthenticated requests", maxStrangers, maxOfAddress, false),
 		downloads:   permits("downloads", maxDownloads, maxDownloadsOfAddress, true),
 		requests:    permits("requests of agents", maxRequests, maxRequestsOfAgent, true),
 		watches:     permits("watches of agents", maxWatches, maxWatchesOfAgent, false),
-		ofAgents:    rateLimit{limit.NewBuckets[any](agentPerSecond, agentBurst), endpoint.Rejections(port, "requests of agents in a second")},
-		ofAddresses: rateLimit{limit.NewBuckets[any](addressPerSecond, addressBurst), endpoint.Rejections(port, "requests of strangers in a second")},
+		ofAgents:    rateLimit{limit.NewBuckets[any](agentPerSecond, agentBurst), endpoint.Rejections(port, "requests of agents per second")},
+		ofAddresses: rateLimit{limit.NewBuckets[any](addressPerSecond, addressBurst), endpoint.Rejections(port, "unauthenticated requests per second")},
 	}
 	through, err := newPassThrough(o.API, g)
 	if err != nil {

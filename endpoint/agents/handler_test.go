@@ -270,8 +270,8 @@ func TestRegister_anotherAttempt(t *testing.T) {
 		agent agent
 		says  string
 	}{
-		"the first by its key":   {first, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in anew"},
-		"the first by its token": {newAgent(1, m.token.String()), "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in anew"},
+		"the first by its key":   {first, "this token or key is unknown; docs/endpoint.md describes how an agent that has lost its key registers again"},
+		"the first by its token": {newAgent(1, m.token.String()), "this token or key is unknown; docs/endpoint.md describes how an agent that has lost its key registers again"},
 		"a third":                {newAgent(3, next.String()), "this token was used by another agent"},
 	} {
 		m.refuses(tt.agent, tt.says, name)
@@ -305,7 +305,7 @@ func TestRegister(t *testing.T) {
 		"nothing but a key":               {key: first.key},
 		"no token of ours":                newAgent(1, "eyJhbGciOi"),
 	} {
-		m.refuses(stranger, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in anew", name)
+		m.refuses(stranger, "this token or key is unknown; docs/endpoint.md describes how an agent that has lost its key registers again", name)
 	}
 	require.Empty(t, m.events.Events)
 }
@@ -525,7 +525,7 @@ func TestPublic(t *testing.T) {
 	require.Equal(t, "agent", text)
 
 	_, err := agents.LoadAssets(t.TempDir())
-	require.ErrorContains(t, err, "there is no agent in ")
+	require.ErrorContains(t, err, "no agent found in ")
 	_, err = agents.LoadAssets("/nowhere")
 	require.ErrorContains(t, err, "reading the agents' directory: ")
 }

@@ -52,7 +52,7 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 	anonymous := rest.AnonymousClientConfig(api)
 	transport, err := rest.TransportFor(anonymous)
 	if err != nil {
-		return nil, fmt.Errorf("preparing the way to the API server: %w", err)
+		return nil, fmt.Errorf("preparing the proxy to the API server: %w", err)
 	}
 	server, _, err := rest.DefaultServerUrlFor(anonymous)
 	if err != nil {
@@ -81,12 +81,12 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 			http.NotFound(w, r)
 			return
 		case !strings.HasPrefix(r.Header.Get("Authorization"), bearer) || r.Header.Get("Upgrade") != "":
-			http.Error(w, "an agent's token is needed", http.StatusUnauthorized)
+			http.Error(w, "an agent's token is required", http.StatusUnauthorized)
 			return
 		case !g.throttle.allows(visitorOf(r.Context())):
-			endpoint.Rejections(port, "refused too often")()
+			endpoint.Rejections(port, "too many rejected requests")()
 			w.Header().Set("Retry-After", retryThrottled)
-			http.Error(w, "too many refused requests come from this address: wait, or renew your token by your key", http.StatusTooManyRequests)
+			http.Error(w, "too many requests from this address were rejected: wait, or renew your token with your key", http.StatusTooManyRequests)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxUpdate)
@@ -100,7 +100,7 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 			life = watchLife
 			control, end := http.NewResponseController(w), time.Now().Add(life)
 			if err := errors.Join(control.SetReadDeadline(end), control.SetWriteDeadline(end)); err != nil {
-				http.Error(w, "this connection cannot hold a watch", http.StatusInternalServerError)
+				http.Error(w, "this connection does not support a watch", http.StatusInternalServerError)
 				return
 			}
 		}
@@ -120,7 +120,7 @@ func unanswered(w http.ResponseWriter, r *http.Request, err error) {
 		busy(w)
 	default:
 		w.Header().Set("Retry-After", retryDown)
-		http.Error(w, "the management cluster does not answer: try again", http.StatusBadGateway)
+		http.Error(w, "the management cluster does not respond: try again", http.StatusBadGateway)
 	}
 }
 
@@ -130,7 +130,7 @@ func (g *guard) learn(answer *http.Response) error {
 	if answer.StatusCode >= http.StatusBadRequest { // what says why has to be here before the request is given up; see refusing
 		text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
 		if err != nil {
-			return fmt.Errorf("reading why the API server refuses: %w", err)
+			return fmt.Errorf("reading the API server's error: %w", err)
 		}
 		answer.Body, answer.ContentLength = struct {
 			io.Reader

@@ -60,9 +60,9 @@ func (r *refusal) Error() string { return r.text }
 
 var (
 	// errUnknown is one answer for all that a stranger may try, so that he learns nothing of what there is.
-	errUnknown   = &refusal{http.StatusUnauthorized, "this token or key is not known here; docs/endpoint.md tells how an agent that has lost its key is let in anew"}
-	errThrottled = &refusal{http.StatusTooManyRequests, "too many refused requests come from this agent or address: wait a minute"}
-	errClock     = &refusal{http.StatusConflict, "the time of the request is too far from that of this answer"}
+	errUnknown   = &refusal{http.StatusUnauthorized, "this token or key is unknown; docs/endpoint.md describes how an agent that has lost its key registers again"}
+	errThrottled = &refusal{http.StatusTooManyRequests, "too many requests from this agent or address were rejected: wait a minute"}
+	errClock     = &refusal{http.StatusConflict, "the time of the request differs too much from the time of this response"}
 	errReplayed  = &refusal{http.StatusUnauthorized, "this token was used by another agent"}
 )
 
@@ -98,7 +98,7 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		case http.StatusTooManyRequests:
 		case http.StatusUnauthorized, http.StatusBadRequest:
 			r.charge(req.Context(), v)
-			log.FromContext(req.Context()).V(1).Info("Refusing an agent", "address", v.address, "why", no.text)
+			log.FromContext(req.Context()).V(1).Info("Rejecting an agent", "address", v.address, "why", no.text)
 		default:
 			r.guard.throttle.charge(v)
 		}
@@ -106,7 +106,7 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case err != nil:
 		r.guard.throttle.charge(v)
 		log.FromContext(req.Context()).Error(logged(err), "Registering an agent", "address", v.address)
-		refused(w, &refusal{http.StatusServiceUnavailable, "the management cluster does not answer: try again"})
+		refused(w, &refusal{http.StatusServiceUnavailable, "the management cluster does not respond: try again"})
 	default:
 		registrations.WithLabelValues("200").Inc()
 		endpoint.Prefer(req.Context())
@@ -142,9 +142,9 @@ func (r *registrar) charge(ctx context.Context, v *visitor) {
 	if r.guard.throttle.charge(v); v.known || r.guard.throttle.allows(v) || !r.events.AllowN(r.Now(), 1) {
 		return
 	}
-	log.FromContext(ctx).Info("Not hearing strangers of an address for a while, for they were refused too often", "address", v.address)
+	log.FromContext(ctx).Info("Rejecting registrations from an address for a while after too many failures", "address", v.address)
 	r.Recorder.Eventf(r.Self, nil, corev1.EventTypeWarning, rkev1.RegistrationsRefusedReason, "Register",
-		"too many registrations from %s were refused: nobody there is heard for a while but agents that are known; somebody guesses tokens, or servers have old bootstrap data",
+		"too many registrations from %s failed: the endpoint serves only known agents from this address for a while. The cause is a client that guesses tokens, or servers with old bootstrap data",
 		v.address)
 }
 
@@ -253,7 +253,7 @@ func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant
 	})
 	if errors.Is(err, errReplayed) {
 		r.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, rkev1.TokenReplayedReason, "Register",
-			"a second agent used the bootstrap token of this machine and was refused: if you did not start the server's image twice, somebody has its bootstrap data")
+			"a second agent used this machine's bootstrap token and was rejected: if you did not start the server's image twice, another party has its bootstrap data")
 	}
 	if err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ func (r *registrar) grant(ctx context.Context, secret *corev1.Secret, who claima
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID},
 	}}
 	if err := r.Client.SubResource("token").Create(ctx, account, token); err != nil {
-		return nil, fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err)
+		return nil, fmt.Errorf("requesting a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err)
 	}
 	r.noteSeen(ctx, secret, issued)
 	ticket := connect.NewTicket(secret.Namespace, secret.Name, who.publicKey).Seal(r.TicketSecret(), issued.Add(connect.TicketLife))
@@ -305,6 +305,6 @@ func (r *registrar) noteSeen(ctx context.Context, secret *corev1.Secret, now tim
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`,
 		secret.UID, rkev1.AgentSeenAnnotation, now.Format(time.RFC3339)))
 	if err := r.Client.Patch(ctx, secret.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
-		log.FromContext(ctx).Error(logged(err), "Noting that an agent called", "secret", client.ObjectKeyFromObject(secret))
+		log.FromContext(ctx).Error(logged(err), "Recording the call of an agent", "secret", client.ObjectKeyFromObject(secret))
 	}
 }

@@ -65,7 +65,7 @@ func check(data map[string][]byte, names []string, now time.Time) (*given, error
 		return nil, errors.New("there is no certificate in " + bundleKey + ", or all have expired")
 	}
 	if err := g.verify(g.bundle, now); err != nil {
-		return nil, fmt.Errorf("%s does not verify %s, so that no agent would: %w", bundleKey, certKey, err)
+		return nil, fmt.Errorf("%s does not verify %s, so agents would reject it: %w", bundleKey, certKey, err)
 	}
 	return g, nil
 }
@@ -159,7 +159,7 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 	var out *given
 	var again time.Time
 	key := client.ObjectKey{Namespace: s.Secret.Namespace, Name: ShownName}
-	_, err := certificate.Keep(ctx, s.Client, key, "which certificate of the endpoint is shown", func(kept *corev1.Secret) (map[string][]byte, error) {
+	_, err := certificate.Keep(ctx, s.Client, key, "which certificate the endpoint serves", func(kept *corev1.Secret) (map[string][]byte, error) {
 		before, _ := check(kept.Data, s.opts.Names, now)
 		switch {
 		case wrong == nil:
@@ -174,7 +174,7 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 		case before == nil:
 			return nil, wrong
 		}
-		log.FromContext(ctx).Error(wrong, "Showing the endpoint's certificate before, for this one cannot be used", "secret", s.Secret)
+		log.FromContext(ctx).Error(wrong, "Serving the endpoint's previous certificate, because the new one cannot be used", "secret", s.Secret)
 		out, again = before, now.Add(certificate.RetryDelay)
 		return kept.Data, nil
 	})
@@ -195,11 +195,11 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 // tell says what an administrator should know of a certificate that he gave, and writes down which authority agents trust once they are shown that: not ours.
 func (s *Source) tell(ctx context.Context, wanted, out *given) error {
 	if len(wanted.bundle) == 0 && !wanted.verifiedHere() {
-		s.say(ctx, corev1.EventTypeWarning, rkev1.CertificateUnverifiedReason, fmt.Sprintf("Secret %s has no ca.crt, and no authority that the manager's image knows has signed its certificate (%s has): "+
-			"servers that do not have that among their own authorities cannot reach the endpoint; put it into ca.crt", s.Secret.Name, wanted.Leaf.Issuer))
+		s.say(ctx, corev1.EventTypeWarning, rkev1.CertificateUnverifiedReason, fmt.Sprintf("Secret %s has no ca.crt, and its certificate is signed by an authority that the manager's image does not trust (%s): "+
+			"servers that do not trust this authority cannot connect to the endpoint; add the authority to ca.crt", s.Secret.Name, wanted.Leaf.Issuer))
 	}
 	if at := out.data[useNextKey]; len(at) > 0 {
-		s.announce(ctx, fmt.Sprintf("that of Secret %s, signed by %s,", s.Secret.Name, wanted.Leaf.Issuer), string(at))
+		s.announce(ctx, fmt.Sprintf("the certificate of Secret %s, signed by %s,", s.Secret.Name, wanted.Leaf.Issuer), string(at))
 		return nil
 	}
 	trusted := &corev1.ConfigMap{}
@@ -208,7 +208,7 @@ func (s *Source) tell(ctx context.Context, wanted, out *given) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading which authority agents trust: %w", err)
+		return fmt.Errorf("reading the authority that agents trust: %w", err)
 	}
 	return s.writeTrusted(ctx, out.served())
 }
@@ -220,8 +220,8 @@ func (g *given) verifiedHere() bool {
 }
 
 func (s *Source) announce(ctx context.Context, what, at string) {
-	s.say(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "the endpoint shows the certificate before until "+at+", and "+what+
-		" then: until then agents learn what verifies it")
+	s.say(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "the endpoint serves the previous certificate until "+at+", and "+what+
+		" afterwards: until then agents receive the authority that verifies it")
 }
 
 // say says it once, however often the Secret is looked at.
@@ -245,7 +245,7 @@ func (s *Source) ownShown(ctx context.Context, now time.Time) (*given, error) {
 			return nil, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading which authority agents trust: %w", err)
+			return nil, fmt.Errorf("reading the authority that agents trust: %w", err)
 		}
 	}
 	if !strings.Contains(trusted.Data[bundleKey], string(bytes.TrimSpace(secret.Data[certKey]))) {
@@ -269,16 +269,16 @@ func (s *Source) leave(ctx context.Context, own *given) (*given, time.Time, erro
 	if before, err := check(kept.Data, s.opts.Names, now); err == nil {
 		out, at := own.after(before, now)
 		if until := out.data[useNextKey]; len(until) > 0 {
-			_, err := certificate.Keep(ctx, s.Client, key, "which certificate of the endpoint is shown", func(*corev1.Secret) (map[string][]byte, error) { return out.data, nil })
-			s.announce(ctx, "one of the manager's own authority", string(until))
+			_, err := certificate.Keep(ctx, s.Client, key, "which certificate the endpoint serves", func(*corev1.Secret) (map[string][]byte, error) { return out.data, nil })
+			s.announce(ctx, "a certificate of the manager's own authority", string(until))
 			return out, at, err
 		}
 	}
 	if len(kept.Data[useNextKey]) > 0 {
-		s.say(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "no other certificate is announced any more: the endpoint shows one of the manager's own authority")
+		s.say(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "no other certificate is announced: the endpoint serves a certificate of the manager's own authority")
 	}
 	if err := s.Client.Delete(ctx, kept); client.IgnoreNotFound(err) != nil {
-		return nil, time.Time{}, fmt.Errorf("deleting the certificate that was shown before: %w", err)
+		return nil, time.Time{}, fmt.Errorf("deleting the previous certificate: %w", err)
 	}
 	return nil, time.Time{}, nil
 }

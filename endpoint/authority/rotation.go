@@ -138,7 +138,7 @@ func read(data map[string][]byte, cert, key string) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("reading keys %s and %s: %w", cert, key, err)
 	}
 	if !pair.Leaf.IsCA {
-		return nil, errors.New("the certificate of key " + cert + " is no authority's")
+		return nil, errors.New("the certificate of key " + cert + " is not an authority")
 	}
 	return &pair, nil
 }

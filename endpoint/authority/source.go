@@ -217,7 +217,7 @@ func (s *Source) store(ctx context.Context) (data map[string][]byte, again time.
 			}
 		}
 		if data, again, err = turn(data, secret.Annotations[RotateAnnotation], s.Now()); err != nil {
-			return nil, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not made anew, for agents trust it: %w", s.Secret, err)
+			return nil, fmt.Errorf("reading the endpoint's authority from Secret %s, which is not replaced, because agents trust it: %w", s.Secret, err)
 		}
 		data[hostsKey] = remember(data[hostsKey], s.opts.Names, s.current.Load() == nil)
 		return data, nil
@@ -233,7 +233,7 @@ func (s *Source) writeTrusted(ctx context.Context, bundle []byte) error {
 	applier := apply.Applier{Client: s.Client, Reader: s.Client, Owner: "drover-endpoint"}
 	trusted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Secret.Namespace, Name: Name}, Data: map[string]string{bundleKey: string(bundle)}}
 	if _, err := applier.Apply(ctx, trusted); err != nil {
-		return fmt.Errorf("writing down which authority agents trust: %w", err)
+		return fmt.Errorf("recording the authority that agents trust: %w", err)
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func (s *Source) writeTrusted(ctx context.Context, bundle []byte) error {
 // lost is what to put in the place of a Secret that is not there: what this replica knows; nothing, which is to be filled, when there never was one.
 func (s *Source) lost(ctx context.Context) (map[string][]byte, error) {
 	if known := s.current.Load(); known != nil {
-		log.FromContext(ctx).Info("Putting the endpoint's authority back, for somebody deleted its Secret", "secret", s.Secret)
+		log.FromContext(ctx).Info("Creating the Secret of the endpoint's authority again after its deletion", "secret", s.Secret)
 		return known.secret, nil
 	}
 	err := s.Client.Get(ctx, s.Secret, &corev1.ConfigMap{})
@@ -249,8 +249,8 @@ func (s *Source) lost(ctx context.Context) (map[string][]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking whether there was an authority of the endpoint: %w", err)
+		return nil, fmt.Errorf("checking whether the endpoint had an authority: %w", err)
 	}
-	return nil, fmt.Errorf("the endpoint's authority is gone, and agents trust no other: put Secret %s back from a backup; "+
-		"or delete the ConfigMap of this name to have a new one made, and run the install script on every server again", s.Secret)
+	return nil, fmt.Errorf("the endpoint's authority does not exist, and agents trust no other: restore Secret %s from a backup, "+
+		"or delete the ConfigMap of this name, which makes the manager create a new authority, and run the install script on every server again", s.Secret)
 }

@@ -143,18 +143,18 @@ func TestLoad_neverAnew(t *testing.T) {
 			require.NoError(w, w.Update(w.Context(), secret))
 		}},
 		"deleted": {func(w *world, secret *corev1.Secret) { require.NoError(w, w.Delete(w.Context(), secret)) },
-			"the endpoint's authority is gone, and agents trust no other: put Secret "},
+			"the endpoint's authority does not exist, and agents trust no other: restore Secret "},
 		"without its key": {func(w *world, secret *corev1.Secret) {
 			secret.Data["tls.key"] = nil
 			require.NoError(w, w.Update(w.Context(), secret))
-		}, "which is not made anew, for agents trust it: reading keys tls.crt and tls.key"},
+		}, "which is not replaced, because agents trust it: reading keys tls.crt and tls.key"},
 		"no authority": {func(w *world, secret *corev1.Secret) {
 			pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
 			require.NoError(w, err)
 			secret.Data["tls.crt"], secret.Data["tls.key"], err = certificate.Serving([]string{host}, &pair, time.Now(), time.Now().Add(time.Hour))
 			require.NoError(w, err)
 			require.NoError(w, w.Update(w.Context(), secret))
-		}, "the certificate of key tls.crt is no authority's"},
+		}, "the certificate of key tls.crt is not an authority"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
@@ -256,7 +256,7 @@ func TestGiven(t *testing.T) {
 		{u.gives(u.bundle, -time.Minute, o.Names...), "the certificate has expired at "},
 		{broken, "reading keys tls.crt and tls.key: "},
 		{u.gives([]byte("garbage"), time.Hour, o.Names...), "there is no certificate in ca.crt, or all have expired"},
-		{u.gives(other.bundle, time.Hour, o.Names...), "ca.crt does not verify tls.crt, so that no agent would: "},
+		{u.gives(other.bundle, time.Hour, o.Names...), "ca.crt does not verify tls.crt, so agents would reject it: "},
 	} {
 		secret.Data = tt.data
 		require.NoError(t, w.Update(t.Context(), secret))
@@ -269,7 +269,7 @@ func TestGiven(t *testing.T) {
 	}
 	require.NoError(t, w.Delete(t.Context(), w.secret(authority.ShownName)))
 	_, err = authority.Load(t.Context(), o)
-	require.ErrorContains(t, err, "ca.crt does not verify tls.crt, so that no agent would: ")
+	require.ErrorContains(t, err, "ca.crt does not verify tls.crt, so agents would reject it: ")
 
 	secret.Data = u.gives(u.bundle, time.Hour, o.Names...)
 	require.NoError(t, w.Update(t.Context(), secret))

@@ -102,5 +102,5 @@ func Keep(ctx context.Context, c client.Client, key client.ObjectKey, what strin
 		}
 		return secret.Data, nil
 	}
-	return nil, fmt.Errorf("storing %s in Secret %s: others kept changing it", what, key)
+	return nil, fmt.Errorf("storing %s in Secret %s: too many conflicting updates", what, key)
 }

@@ -201,7 +201,7 @@ func TestLoad_saysWhatTheServerRefused(t *testing.T) {
 	exists := apierrors.NewAlreadyExists(secrets, key.Name)
 	forbidden := apierrors.NewForbidden(secrets, key.Name, errors.New("RBAC"))
 	const said = `secrets "drover-serving-cert" is forbidden: RBAC`
-	const lost = "storing the serving certificate in Secret drover-system/drover-serving-cert: others kept changing it"
+	const lost = "storing the serving certificate in Secret drover-system/drover-serving-cert: too many conflicting updates"
 	for what, tt := range map[string]struct {
 		get, create, update error
 		there               bool
@@ -254,7 +254,7 @@ func TestParse_saysWhatIsWrong(t *testing.T) {
 		"no certificate":      {map[string][]byte{certKey: nil}, "reading the serving certificate: tls: failed to find any PEM data in certificate input"},
 		"no key":              {map[string][]byte{keyKey: []byte("MARKER")}, "reading the serving certificate: tls: failed to find any PEM data in key input"},
 		"no authority":        {map[string][]byte{caCertKey: []byte("MARKER")}, "the authority's certificate is missing"},
-		"no authority's key":  {map[string][]byte{caKeyKey: nil}, "the authority's key is missing"}, // or everybody could tell the webhooks' path
+		"no authority's key":  {map[string][]byte{caKeyKey: nil}, "the authority's key, which the webhooks' paths are derived from, is missing"}, // or everybody could tell the webhooks' path
 		"another's authority": {map[string][]byte{caCertKey: foreign[caCertKey]}, "checking the serving certificate for " + name + ": x509: certificate signed by unknown authority"},
 		"another name":        {map[string][]byte{certKey: other[certKey], keyKey: other[keyKey], caCertKey: other[caCertKey]}, "checking the serving certificate for " + name + ": x509: certificate is valid for other.svc, not " + name},
 	} {

@@ -108,7 +108,7 @@ func (s *Source) tell(ctx context.Context) error {
 	}
 	if s.opts.Changed != nil {
 		if err := s.opts.Changed(ctx, bundle, path); err != nil {
-			return fmt.Errorf("telling of the new authority or path: %w", err)
+			return fmt.Errorf("publishing the new authority or path: %w", err)
 		}
 	}
 	s.told.Store(&told{bundle, path})
@@ -204,7 +204,7 @@ func parse(data map[string][]byte, names []string) (*pair, error) {
 		return nil, errors.New("the authority's certificate is missing")
 	}
 	if len(data[caKeyKey]) == 0 {
-		return nil, errors.New("the authority's key is missing, of which the webhooks' paths are made")
+		return nil, errors.New("the authority's key, which the webhooks' paths are derived from, is missing")
 	}
 	for _, name := range names {
 		// The time is judged by renewAt; here an expired certificate is still one of ours.

@@ -40,7 +40,7 @@ func TestAnothers(t *testing.T) {
 	code, result := other.run(t.Context(), state.Create)
 	require.Equal(t, operation.ExitSucceeded, code, "%s\n%s", result.Message, other.output)
 	require.Contains(t, result.Notes[0], mine.request.Machine.Name, "whose it is is told")
-	require.Contains(t, result.Notes[0], "it is not touched")
+	require.Contains(t, result.Notes[0], "so Drover does not change it")
 	own, err := state.ReadServer(other.state())
 	require.NoError(t, err)
 	require.NotEqual(t, id, own.InstanceID, "it has one of its own")
@@ -49,7 +49,7 @@ func TestAnothers(t *testing.T) {
 	third := anothersState(t, mine)
 	code, result = third.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitSucceeded, code, "%s\n%s", result.Message, third.output)
-	require.Contains(t, result.Notes[0], "it is not touched")
+	require.Contains(t, result.Notes[0], "so Drover does not change it")
 	require.Len(t, mine.droplets(false), 1, "another machine's server")
 	mine.mustRemove()
 }
@@ -68,7 +68,7 @@ func TestAnothers_inheritedTag(t *testing.T) {
 	}
 	code, result := forged().run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitSucceeded, code, result.Message)
-	require.Contains(t, result.Notes[0], "it is not touched")
+	require.Contains(t, result.Notes[0], "so Drover does not change it")
 	require.Len(t, mine.droplets(false), 1)
 
 	lost := forged()
@@ -106,7 +106,7 @@ func TestAnothers_vsphere(t *testing.T) {
 		other := anothersState(t, mine)
 		code, result := other.run(t.Context(), kind)
 		require.Equal(t, operation.ExitFailed, code)
-		require.Contains(t, result.Notes[0], "it is not touched")
+		require.Contains(t, result.Notes[0], "so Drover does not change it")
 		require.Equal(t, "ServerMayExist", result.Reason, result.Message)
 		require.Len(t, machinesAt(t, s), 1)
 	}
@@ -176,7 +176,7 @@ func TestAnotherState(t *testing.T) {
 	for _, kind := range []state.Operation{state.Create, state.Remove} {
 		code, _ := j.run(t.Context(), kind)
 		require.Equal(t, operation.ExitFailed, code)
-		require.Contains(t, j.output.String(), "it is not the one that this Job was made for")
+		require.Contains(t, j.output.String(), "it is not the Secret that this Job was created for")
 		require.Equal(t, server, j.droplets(false))
 		require.Equal(t, there, j.state(), "nor is anything said of it")
 	}

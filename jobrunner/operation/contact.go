@@ -52,12 +52,12 @@ func (s *session) planContact(context.Context) error {
 	switch {
 	case s.makesNothing() || len(s.knownHosts) > 0 && !s.marked:
 	case s.request.SSHContact.Mode == rkev1.SSHContactOff:
-		s.unproven("the Job does not log in to the server, for spec.common.sshContact.mode is Off")
+		s.unproven("the Job does not log in to the server, because spec.common.sshContact.mode is Off")
 	case len(s.privateKey) == 0 || s.server.SSHHost == "":
-		s.note("no host key is recorded: there is no address or no SSH key to log in with")
-		s.unproven("there is no address or no SSH key to log in to the server with")
+		s.note("no host key is recorded: an address or an SSH key for the login is missing")
+		s.unproven("an address or an SSH key for the login to the server is missing")
 	default:
-		s.unproven(fmt.Sprintf("the Job logs in to look, for at most %s after the server was made", s.sshTimeout(contactTimeout)))
+		s.unproven(fmt.Sprintf("the Job tries to log in for at most %s after the server was created", s.sshTimeout(contactTimeout)))
 		s.result.ContactUntil = time.Now().Add(s.sshTimeout(contactTimeout)).UTC()
 	}
 	return nil
@@ -86,7 +86,7 @@ func (s *session) contactServer(ctx context.Context) {
 	}
 	s.result.ContactUntil = time.Time{}
 	if err := s.addContact(ctx, saved); err != nil {
-		s.log.printf("keeping what was learned of the server: %v", err)
+		s.log.printf("storing the facts about the server: %v", err)
 	}
 }
 
@@ -98,7 +98,7 @@ func (s *session) addContact(ctx context.Context, saved []byte) error {
 		return err
 	}
 	if !bytes.Equal(saved, s.state.Data[state.ResultKey]) {
-		return errors.New("the state is not this attempt's any more")
+		return errors.New("the state belongs to another attempt")
 	}
 	if known := s.state.Data[state.SSHKnownHostsKey]; len(known) > 0 {
 		s.knownHosts = known
@@ -127,7 +127,7 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 			return nil, fail(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, s.refusal(err, sshkeys.Fingerprint(s.publicKey)))
 		}
 		if time.Now().Add(wait).After(deadline) {
-			return nil, fmt.Errorf("the server did not let us log in within %s: %w", limit, err)
+			return nil, fmt.Errorf("the login to the server did not succeed within %s: %w", limit, err)
 		}
 		if err := finder.Pause(ctx, wait); err != nil {
 			return nil, err
@@ -146,9 +146,9 @@ func (s *session) logLogin() {
 // refusal says which keys a host does not take that was there before.
 func (s *session) refusal(err error, keys string) error {
 	if errors.Is(err, sshkeys.ErrJumpHost) {
-		return fmt.Errorf("the jump host does not let in the machine's SSH key %s: authorize it there, or have the driver use a key that it knows: %w", keys, err)
+		return fmt.Errorf("the jump host rejects the machine's SSH key %s: authorize the key there, or let the driver use a key that the jump host accepts: %w", keys, err)
 	}
-	return fmt.Errorf("the host does not let user %s in with the key %s: authorize that key there, or set the user and the key that it knows: %w",
+	return fmt.Errorf("the host rejects user %s with the key %s: authorize the key there, or set a user and a key that the host accepts: %w",
 		s.access().User, keys, err)
 }
 
@@ -168,7 +168,7 @@ func (s *session) tryKeys(ctx context.Context) (*sshkeys.Client, error) {
 			break
 		}
 		if tried != "" {
-			tried += ", nor with the one that it had before, "
+			tried += ", and with the previous key, "
 		}
 		tried += sshkeys.Fingerprint(key.Public)
 		err = s.refusal(err, tried)
@@ -220,7 +220,7 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 		return nil
 	}
 	if s.makesNothing() {
-		s.note("driver %s makes no server, so the bootstrap data is not applied", s.request.Driver.Name)
+		s.note("driver %s creates no server, so the bootstrap data is not applied", s.request.Driver.Name)
 		return nil
 	}
 	script, err := s.bootstrapScript()
@@ -228,10 +228,10 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 		return err
 	}
 	if len(s.privateKey) == 0 {
-		return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s takes no user data, and without an SSH key the bootstrap data cannot be brought to the server", s.request.Driver.Name)
+		return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s takes no user data, and without an SSH key the Job cannot send the bootstrap data to the server", s.request.Driver.Name)
 	}
 	if s.request.SSHContact.Mode == rkev1.SSHContactOff {
-		return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "spec.common.sshContact.mode is Off, but driver %s takes no user data, so that the bootstrap data goes over SSH: "+
+		return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "spec.common.sshContact.mode is Off, but driver %s takes no user data, so the Job must send the bootstrap data over SSH: "+
 			"set it to Auto", s.request.Driver.Name)
 	}
 	client, err := s.connect(ctx, s.sshTimeout(bootstrapTimeout))
@@ -251,7 +251,7 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 	if err := s.runOnServer(ctx, client, script); err != nil {
 		return err
 	}
-	s.delivered(true, "the script has run on the server, brought there over SSH")
+	s.delivered(true, "the Job ran the script on the server over SSH")
 	s.advance(state.PhaseBootstrapped)
 	return nil
 }
@@ -265,7 +265,7 @@ func (s *session) delivered(proven bool, message string) {
 
 func (s *session) unproven(why string) {
 	if s.awaitsDelivery() {
-		s.result.Delivery = &state.Delivery{Message: "it was not verified that the bootstrap data reached the server: " + why}
+		s.result.Delivery = &state.Delivery{Message: "the delivery of the bootstrap data to the server is not verified: " + why}
 	}
 }
 
@@ -290,24 +290,24 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 			return err
 		case ctx.Err() == nil && err != nil:
 			s.unproven("the server did not answer")
-			return fmt.Errorf("asking for the bootstrap data on the server: %w", err)
+			return fmt.Errorf("checking for the bootstrap data on the server: %w", err)
 		case told == "ran":
 			s.applied(code)
 			return nil
 		case told == "arrived":
-			s.delivered(true, "cloud-init on the server has the bootstrap data, whose commands had not ended when the Job looked")
+			s.delivered(true, "cloud-init on the server has the bootstrap data; its commands had not ended when the Job checked")
 			return s.awaitCommands(ctx, client)
 		case told == "unbegun":
 			s.cutShort()
 			return nil
 		case told == "absent":
-			s.unproven("there is no cloud-init on it")
+			s.unproven("it has no cloud-init")
 			return nil
 		case ended && !s.marked:
-			s.unproven("cloud-init has ended without our mark, which this server's data may not have had")
+			s.unproven("cloud-init has ended without Drover's mark, which the data of this server may not contain")
 			return nil
 		case ended:
-			s.delivered(false, fmt.Sprintf("cloud-init on the server has ended (%s) without the bootstrap data: the driver or the cloud did not hand it over", told))
+			s.delivered(false, fmt.Sprintf("cloud-init on the server has ended (%s) without the bootstrap data: the driver or the cloud did not pass it on", told))
 			return nil
 		}
 		// Asked once more, for it may have ended between the two questions.
@@ -329,7 +329,7 @@ func (s *session) awaitCommands(ctx context.Context, client *sshkeys.Client) err
 		}
 		told, code, err := s.askCloudInit(ctx, client)
 		if err != nil {
-			return fmt.Errorf("asking for the end of the bootstrap data's commands: %w", err)
+			return fmt.Errorf("checking whether the bootstrap data's commands have ended: %w", err)
 		}
 		if told == "ran" {
 			s.applied(code)

@@ -102,10 +102,10 @@ func TestContactServer(t *testing.T) {
 		writes int
 	}{
 		"learns the key":     {known: true, writes: saved + 1},
-		"no key":             {change: func(_ *testing.T, s *session) { s.privateKey = nil }, note: "no host key is recorded: there is no address or no SSH key to log in with", writes: saved},
-		"no address":         {change: func(_ *testing.T, s *session) { s.server.SSHHost = "" }, note: "no host key is recorded: there is no address or no SSH key to log in with", writes: saved},
-		"nobody there":       {change: func(_ *testing.T, s *session) { s.server.SSHPort = 1 }, note: "no host key is recorded: the server did not let us log in within 1s: ", writes: saved + 1},
-		"another's key":      {change: func(t *testing.T, s *session) { s.privateKey = other(t).Private }, note: "no host key is recorded: the server did not let us log in within 1s: ", writes: saved + 1},
+		"no key":             {change: func(_ *testing.T, s *session) { s.privateKey = nil }, note: "no host key is recorded: an address or an SSH key for the login is missing", writes: saved},
+		"no address":         {change: func(_ *testing.T, s *session) { s.server.SSHHost = "" }, note: "no host key is recorded: an address or an SSH key for the login is missing", writes: saved},
+		"nobody there":       {change: func(_ *testing.T, s *session) { s.server.SSHPort = 1 }, note: "no host key is recorded: the login to the server did not succeed within 1s: ", writes: saved + 1},
+		"another's key":      {change: func(t *testing.T, s *session) { s.privateKey = other(t).Private }, note: "no host key is recorded: the login to the server did not succeed within 1s: ", writes: saved + 1},
 		"a key that is none": {change: func(_ *testing.T, s *session) { s.privateKey = []byte("MARKER") }, note: "no host key is recorded: ", writes: saved + 1},
 		"off":                {change: func(_ *testing.T, s *session) { s.request.SSHContact.Mode = rkev1.SSHContactOff }, writes: saved},
 		"known already":      {change: func(_ *testing.T, s *session) { s.knownHosts = []byte("x") }, writes: saved},
@@ -154,7 +154,7 @@ func TestContactServer_leaves_the_state(t *testing.T) {
 	s.state.Client = otherState{Secrets: s.state.Client, data: map[string][]byte{state.ResultKey: []byte("a removal's")}}
 	s.contactServer(t.Context())
 	require.Equal(t, 1, s.state.Writes)
-	require.Contains(t, string(s.log.ring.bytes()), "the state is not this attempt's any more")
+	require.Contains(t, string(s.log.ring.bytes()), "the state belongs to another attempt")
 }
 
 // otherState is a state Secret that somebody has changed.
@@ -179,7 +179,7 @@ func TestContactServer_as_the_machine_says(t *testing.T) {
 	s, _ = meeting(t, "digitalocean")
 	s.request.SSHContact = rkev1.SSHContact{TimeoutSeconds: 300, JumpHost: fmt.Sprintf("%s@%s:%d", bastion.User, bastion.Host, bastion.Port)}
 	s.meet(t.Context(), t)
-	require.Contains(t, state.Of(s.state.Data).Result.Value.Notes[0], "the jump host does not let in the machine's SSH key SHA256:")
+	require.Contains(t, state.Of(s.state.Data).Result.Value.Notes[0], "the jump host rejects the machine's SSH key SHA256:")
 }
 
 func other(t *testing.T) sshkeys.KeyPair {
@@ -244,11 +244,11 @@ func TestBootstrapServer_by_itself(t *testing.T) {
 			message: "driver generic takes no user data, so the bootstrap data must be a shell script that begins with #!, but it is "},
 		"broken zip": {change: func(s *session) { s.bootstrap = zipped.Bytes()[:20] }, reason: "UserDataInvalid", class: rkev1.ClassInvalid},
 		"no key": {change: func(s *session) { s.privateKey = nil }, reason: "SSHKeyMissing", class: rkev1.ClassInvalid,
-			message: "driver generic takes no user data, and without an SSH key the bootstrap data cannot be brought to the server"},
+			message: "driver generic takes no user data, and without an SSH key the Job cannot send the bootstrap data to the server"},
 		"off": {change: func(s *session) { s.request.SSHContact.Mode = rkev1.SSHContactOff }, reason: "SpecInvalid", class: rkev1.ClassInvalid,
-			message: "the bootstrap data goes over SSH: set it to Auto"},
+			message: "must send the bootstrap data over SSH: set it to Auto"},
 		"nobody there": {change: func(s *session) { s.server.SSHPort = 1 }, reason: "SSHUnreachable", class: rkev1.ClassTransient,
-			message: "the server did not let us log in within 1s: "},
+			message: "the login to the server did not succeed within 1s: "},
 		"it fails": {change: func(s *session) { s.bootstrap = []byte("#!/bin/sh\nexit 3\n") }, reason: "BootstrapFailed", class: rkev1.ClassInvalid,
 			message: "the bootstrap script ended with exit code 3 and is not run a second time: the log shows its output"},
 	} {
@@ -277,7 +277,7 @@ func TestBootstrapServer_by_itself(t *testing.T) {
 	s, _ := meeting(t, "none")
 	s.bootstrap = []byte("#!/bin/sh\n")
 	require.NoError(t, s.bootstrapServer(t.Context()))
-	require.Equal(t, []string{"driver none makes no server, so the bootstrap data is not applied"}, s.result.Notes)
+	require.Equal(t, []string{"driver none creates no server, so the bootstrap data is not applied"}, s.result.Notes)
 }
 
 // TestBootstrapServer_as_another_user goes through sudo, which must not ask for a password.
@@ -297,7 +297,7 @@ func TestBootstrapServer_as_another_user(t *testing.T) {
 	s.server.SSHUser, s.bootstrap = "core", []byte("#!/bin/sh\n")
 	home = filepath.Dir(s.options.HostsFile)
 	require.NoError(t, os.WriteFile(filepath.Join(home, "sudo"), []byte("#!/bin/sh\nexit 1\n"), 0o700))
-	require.ErrorContains(t, s.bootstrapServer(t.Context()), "the SSH user may not become root on the server")
+	require.ErrorContains(t, s.bootstrapServer(t.Context()), "the SSH user cannot become root on the server")
 }
 
 // A host that was there before and does not know the key never will: that is told at once, with whom it refused.
@@ -339,19 +339,19 @@ func TestProveDelivery(t *testing.T) {
 		"its last command failed": {files: []string{"", ".ran"}, code: "3\n", bootstrap: "#cloud-config\nruncmd: ['false']\n", proven: yes,
 			message: "the last of whose commands ended with exit code 3: the output is in /var/log/cloud-init-output.log"},
 		"a code that is none": {files: []string{"", ".ran"}, code: "3; MARKER\n", proven: yes, message: "has applied the bootstrap data"},
-		"its commands run":    {files: []string{""}, cloudInit: says("running"), brief: true, proven: yes, message: "had not ended when the Job looked"},
+		"its commands run":    {files: []string{""}, cloudInit: says("running"), brief: true, proven: yes, message: "had not ended when the Job checked"},
 		"an earlier command ended the script": {files: []string{""}, code: "u-1\nbegan\n", cloudInit: says("done"), proven: no,
 			message: "an earlier command in runcmd of the machine's own user data ended the shell script"},
 		"an earlier command failed under set -e": {files: []string{""}, code: "u-1\nbegan\n", cloudInit: says("error"), proven: no, message: "set -e"},
 		"the server restarted in its script": {files: []string{"", ".began"}, code: "u-1\nbegan\n", cloudInit: says("done"), brief: true, proven: yes,
-			message: "had not ended when the Job looked"},
+			message: "had not ended when the Job checked"},
 		"earlier commands run":     {files: []string{""}, code: "u-1\nbegan\n", cloudInit: says("running"), brief: true, proven: yes, message: "had not ended"},
 		"cloud-init knows nothing": {cloudInit: says("done"), proven: no, message: "cloud-init on the server has ended (done) without the bootstrap data"},
 		"cloud-init is off":        {cloudInit: says("disabled"), proven: no, message: "(disabled)"},
 		"cloud-init failed":        {cloudInit: says("error"), proven: no, message: "(error)"},
-		"no cloud-init":            {message: "there is no cloud-init on it"},
-		"an earlier attempt's":     {cloudInit: says("done"), earlier: true, message: "may not have had"},
-		"an earlier attempt's too": {files: []string{""}, cloudInit: says("done"), earlier: true, brief: true, proven: yes, message: "had not ended when the Job looked"},
+		"no cloud-init":            {message: "it has no cloud-init"},
+		"an earlier attempt's":     {cloudInit: says("done"), earlier: true, message: "may not contain"},
+		"an earlier attempt's too": {files: []string{""}, cloudInit: says("done"), earlier: true, brief: true, proven: yes, message: "had not ended when the Job checked"},
 		"no way to log in":         {unreached: true, message: "could not log in"},
 		"nobody looks":             {off: true, message: "spec.common.sshContact.mode is Off"},
 		"cloud-init goes on":       {cloudInit: says("running"), brief: true, message: "cloud-init on it has not ended"},

@@ -33,7 +33,7 @@ func TestContact_comesLater(t *testing.T) {
 	require.Equal(t, state.Succeeded, result.Outcome)
 	require.Nil(t, result.Delivery.Proven)
 	require.WithinRange(t, result.ContactUntil, before.Add(2*time.Minute), time.Now().Add(2*time.Minute))
-	require.Contains(t, result.Delivery.Message, "the Job logs in to look, for at most 2m0s")
+	require.Contains(t, result.Delivery.Message, "the Job tries to log in for at most 2m0s")
 	require.Equal(t, state.PhaseBootstrapped, j.journal())
 
 	j.request.SSHTimeoutSeconds = 1

@@ -73,8 +73,8 @@ func (s *session) checkNamesakes(ctx context.Context, before state.Phase) error 
 		return nil
 	}
 	s.advance(state.PhaseLost)
-	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the cloud has %s: it may be this machine's of before a restore, whose state is lost. "+
-		"Look at the cloud, remove the server there if it is this machine's, %s", s.called(namesakes[0]), thenRetry)
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the cloud has %s: it may be this machine's server from before a restore, and its state is lost. "+
+		"Check the cloud, remove the server there if it belongs to this machine, %s", s.called(namesakes[0]), thenRetry)
 }
 
 // makeServer asks the driver for a new server.
@@ -83,14 +83,14 @@ func (s *session) makeServer(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	s.log.printf("asking the driver whether it can make the server (PreCreateCheck)")
+	s.log.printf("running the driver's checks before creation (PreCreateCheck)")
 	if err := s.driver.Do(ctx, plugin.Check); err != nil {
 		return s.driverFailure(rkev1.PreCreateCheckFailedReason, err)
 	}
 	if err := s.declareIntent(ctx); err != nil {
 		return err
 	}
-	s.log.printf("asking the driver to make the server (Create)")
+	s.log.printf("asking the driver to create the server (Create)")
 	err := s.watchCreate(ctx)
 	if ctx.Err() != nil {
 		return errCancelled
@@ -104,7 +104,7 @@ func (s *session) makeServer(ctx context.Context) error {
 	}
 	// A pod that dies from here on leaves a finished server, which must not look like one that is not.
 	if err := s.saveProgress(ctx); err != nil {
-		s.log.printf("keeping that the server is finished: %v", err)
+		s.log.printf("storing that the server is complete: %v", err)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (s *session) prepare(ctx context.Context) error {
 func (s *session) addNames() error {
 	if given, known := s.values[s.profile.Tags.Flag]; known && s.profile.Tags.Flag != "" && len(s.request.Tags) > 0 {
 		if ours := s.profile.Tags.Ours(given, s.request.Tags); ours != "" {
-			return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "option %s: the tag %.80q is one of Drover's, by which it finds its servers: take it out", s.profile.Tags.Flag, ours)
+			return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "option %s: the tag %.80q is reserved, because Drover finds its servers by it: remove it", s.profile.Tags.Flag, ours)
 		}
 		s.values[s.profile.Tags.Flag] = s.profile.Tags.AddTags(given, s.request.Tags)
 	}
@@ -145,7 +145,7 @@ func (s *session) checkKey() error {
 		return nil
 	}
 	if s.values[needed] == "" {
-		return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s needs the SSH key of the server that it takes over: set its option %s", s.request.Driver.Name, needed)
+		return failf(rkev1.SSHKeyMissingReason, rkev1.ClassInvalid, "driver %s needs the SSH key of the existing server: set its option %s", s.request.Driver.Name, needed)
 	}
 	if _, err := sshkeys.PublicOf(s.request.Files[needed], needed); err != nil {
 		return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "the option %s: %w", needed, err)
@@ -196,7 +196,7 @@ func (s *session) declareIntent(ctx context.Context) error {
 	if err := s.state.Save(ctx, changes); err != nil {
 		s.advance(state.PhaseGone)
 		reason, class := unsavedReason(err)
-		return fail(reason, class, fmt.Errorf("nothing was asked of the cloud: %w", err))
+		return fail(reason, class, fmt.Errorf("no request was sent to the cloud: %w", err))
 	}
 	if err := ctx.Err(); err != nil {
 		s.advance(state.PhaseGone)
@@ -272,7 +272,7 @@ func (r *recorder) poll(ctx context.Context) {
 		s.advance(state.PhaseRecorded)
 	}
 	if err := s.saveProgress(ctx); err != nil {
-		s.log.printf("keeping the driver's record: %v", err)
+		s.log.printf("storing the driver's record: %v", err)
 		return
 	}
 	r.kept, r.names, r.saved = raw, names, time.Now()
@@ -341,6 +341,6 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 	case act != takeFound:
 		return cause
 	}
-	s.tellTaken(fmt.Sprintf("the cloud's answer was lost (%v); the server was found by its tag", cause))
+	s.tellTaken(fmt.Sprintf("the cloud's response was lost (%v); the server was found by its tag", cause))
 	return nil
 }

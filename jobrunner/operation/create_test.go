@@ -150,7 +150,7 @@ func TestCreate_answer_lost(t *testing.T) {
 			j := withBootstrap(newJob(t, "digitalocean"))
 			j.fault(fault.CreateDroplet, effect, 1)
 			result := j.mustCreate()
-			require.Contains(t, strings.Join(result.Notes, "\n"), "answer was lost")
+			require.Contains(t, strings.Join(result.Notes, "\n"), "response was lost")
 			require.Len(t, j.droplets(true), 1, "found by its tag, not made again")
 			server, err := state.ReadServer(j.state())
 			require.NoError(t, err)

@@ -81,6 +81,6 @@ func TestAmbiguous_says_what_to_do(t *testing.T) {
 	q := &inquiry{session: s}
 	require.ErrorAs(t, q.uncertain(), &f)
 	require.Equal(t, rkev1.ServerMayExistReason, f.reason)
-	require.EqualError(t, f, "an earlier attempt asked the cloud for server pool-1 and its answer is not known; driver acme cannot look for it: look at the cloud, "+
-		"remove the server there if there is one, then drover retry")
+	require.EqualError(t, f, "an earlier attempt requested server pool-1 from the cloud, and the result is unknown; driver acme cannot look for it: check the cloud, and "+
+		"remove the server there if it exists, then drover retry")
 }

@@ -182,14 +182,14 @@ func (s *session) binary(ctx context.Context) (string, error) {
 	ref := s.request.Driver
 	dir := filepath.Join(s.options.TempDir, "drover", "drivers")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("making a directory for the driver: %w", err)
+		return "", fmt.Errorf("creating a directory for the driver: %w", err)
 	}
-	found, err := driver.Binary{}, errors.New("its digest is not known")
+	found, err := driver.Binary{}, errors.New("its digest is unknown")
 	if ref.Digest != "" {
 		found, err = driver.Load(ctx, s.core.ConfigMaps(driver.CacheNamespace), ref.Name, ref.Digest, dir)
 	}
 	if err != nil && ref.URL != "" {
-		s.log.printf("the driver is not to be had from the cache (%v), downloading it", err)
+		s.log.printf("the driver is not available from the cache (%v), downloading it", err)
 		found, err = driver.Fetch(ctx, driver.FetchOptions{
 			Name: ref.Name, URL: ref.URL, Checksum: ref.Checksum, SkipChecksum: ref.SkipChecksum, Digest: ref.Digest, Dir: dir,
 		})

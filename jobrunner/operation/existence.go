@@ -149,15 +149,15 @@ func (q *inquiry) carryOut(ctx context.Context, act action) error {
 	case spare:
 		q.record, q.known.record = nil, noRecord
 	case take:
-		q.log.printf("the server of an earlier attempt exists and is taken")
+		q.log.printf("the Job takes over the server of an earlier attempt")
 		if earlier := q.earlier(); !isCreated(q.known.phase) {
-			q.tellTaken("its driver had made it and failed: " + cmp.Or(earlier.Message, "what it said was lost"))
+			q.tellTaken("its driver created it and then failed: " + cmp.Or(earlier.Message, "the driver's message was lost"))
 		}
 	case spareNamesake:
-		q.note("a server called %s is there, but it does not have this machine's tags: it is not touched", q.request.InstanceName)
+		q.note("a server named %s exists, but it does not have this machine's tags, so Drover does not change it", q.request.InstanceName)
 		return q.sweepKeys(ctx)
 	case nothingLeftOnRecord:
-		q.note("the state says that there is no server, so that this is of no account: %v", q.err)
+		q.note("the state records that no server exists, so this error is ignored: %v", q.err)
 		return q.sweepKeys(ctx)
 	default: // nothing is to be done to make a new one, or to keep what is there
 	}
@@ -183,7 +183,7 @@ func (q *inquiry) readTag(ctx context.Context) error {
 	uid := server.Tags[jobrunner.TagMachineUID]
 	if uid != "" && q.isAnothers(server) {
 		q.known.tag = tagAnothers
-		q.note("the state names server %s, which by its tags is that of machine %s (UID %s): it is not touched",
+		q.note("the state names server %s, whose tags belong to machine %s (UID %s), so Drover does not change it",
 			server.ID, cmp.Or(server.Tags[jobrunner.TagMachine], "of an unknown name"), uid)
 	}
 	return nil
@@ -237,7 +237,7 @@ func (q *inquiry) lookOften(ctx context.Context) (says driverSays, err error) {
 // look asks the driver whether the server of its loaded record exists. byItsName says that the record has no other name of the
 // server than the machine's; then a state of "none" means that there is none.
 func (s *session) look(ctx context.Context, byItsName bool) (driverSays, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, slowCall, errors.New("the driver took too long to tell the server's state"))
+	ctx, cancel := context.WithTimeoutCause(ctx, slowCall, errors.New("the driver took too long to report the server's state"))
 	defer cancel()
 	current, err := s.driver.State(ctx)
 	switch {
@@ -264,15 +264,15 @@ func (q *inquiry) stillThere() error {
 	e := q.known
 	switch {
 	case e.removalWasFailure() && (e.removal == removedNothing || e.naming == byName || e.naming == byRecord):
-		says := "the driver said that it was done"
+		says := "the driver reported success"
 		if q.said != nil {
 			says = q.said.Error()
 		}
-		return failf(rkev1.RemoveFailedReason, rkev1.ClassTransient, "the server is still there after its removal (%s)", says)
+		return failf(rkev1.RemoveFailedReason, rkev1.ClassTransient, "the server still exists after its removal (%s)", says)
 	case e.removalWasFailure():
 		return q.uncertain()
 	}
-	q.note("a server called %s is there, but none was ever made for this machine: it is not touched", q.request.InstanceName)
+	q.note("a server named %s exists, but none was ever created for this machine, so Drover does not change it", q.request.InstanceName)
 	return nil
 }
 
@@ -343,10 +343,10 @@ func (s *session) find(ctx context.Context, lost bool) ([]finder.Server, error) 
 	if errors.Is(err, finder.ErrUncertain) {
 		then := thenRetry
 		if s.request.Operation == state.Remove {
-			then = "then give it up with the annotation " + rkev1.AbandonAnnotation
+			then = "then give up the server with the annotation " + rkev1.AbandonAnnotation
 		}
-		return nil, failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known: %w; "+
-			"look at the cloud, remove the server there if it is this machine's, %s", s.request.InstanceName, err, then)
+		return nil, failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt requested server %s from the cloud, and the result is unknown: %w; "+
+			"check the cloud, remove the server there if it belongs to this machine, %s", s.request.InstanceName, err, then)
 	}
 	if err != nil {
 		return nil, s.driverFailure(rkev1.LookupFailedReason, err)
@@ -360,7 +360,7 @@ func (q *inquiry) forgetGone(ctx context.Context) error {
 	if q.known.removal == notTried {
 		q.log.printf("the server of an earlier attempt is gone")
 		if err := q.driver.Do(ctx, plugin.Remove); err != nil {
-			q.log.printf("removing what belonged to it: %v", err)
+			q.log.printf("removing its other resources: %v", err)
 		}
 	}
 	q.sweep(ctx)
@@ -378,7 +378,7 @@ func (q *inquiry) forgetGone(ctx context.Context) error {
 // confirmGone writes down that there is no server, and nothing beside it.
 func (q *inquiry) confirmGone(ctx context.Context) error {
 	if known := q.recorded(); q.known.looked && known != "" {
-		q.note("the user has looked at the cloud: the server of an earlier attempt is forgotten, of which the driver recorded %s", known)
+		q.note("a user confirmed that no server is left: the record of the earlier attempt's server is dropped (driver's record: %s)", known)
 	}
 	if err := q.sweepKeys(ctx); err != nil {
 		return err
@@ -400,7 +400,7 @@ func (q *inquiry) adopt(ctx context.Context) error {
 	if err := q.loadRecord(ctx, machinedir.Renew(record, q.fresh, q.credentials())); err != nil {
 		return err
 	}
-	q.log.printf("server %s was found by its tag and is taken", server.ID)
+	q.log.printf("server %s was found by its tag, and the Job takes it over", server.ID)
 	q.publicKey = keys.Public
 	if !q.reached(state.PhaseRecorded) {
 		q.advance(state.PhaseRecorded)
@@ -426,7 +426,7 @@ func (s *session) tellTaken(words string) {
 // uncertain leaves it to the user whether there is a server. Why nobody knows is the user's only clue: the words of the attempt that asked
 // for it are told until he has looked.
 func (q *inquiry) uncertain() error {
-	name, look := q.request.InstanceName, fmt.Sprintf("driver %s cannot look for it: look at the cloud, remove the server there if there is one",
+	name, look := q.request.InstanceName, fmt.Sprintf("driver %s cannot look for it: check the cloud, and remove the server there if it exists",
 		q.request.Driver.Name)
 	if known := q.recorded(); known != "" {
 		look = "the driver recorded " + known + "; " + look
@@ -439,20 +439,20 @@ func (q *inquiry) uncertain() error {
 		if len(q.found) > 0 {
 			what = q.called(q.found[0])
 		}
-		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "%s exists, and the state Secret, which came from a backup, says that it was never finished: the backup may be older than "+
-			"the server, which is not touched. To keep the server restore a later backup of the Secret; else remove it at the cloud, %s", what, thenRetry)
+		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "%s exists, and the state Secret, which was restored from a backup, records that it was never completed: the backup may be older than "+
+			"the server, so Drover does not change it. To keep the server, restore a later backup of the Secret; otherwise remove it in the cloud, %s", what, thenRetry)
 	case q.known.purpose == forRemove:
-		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt asked the cloud for server %s and its answer is not known; %s, then give it up with the annotation %s",
+		return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an attempt requested server %s from the cloud, and the result is unknown; %s, then give it up with the annotation %s",
 			name, look, rkev1.AbandonAnnotation)
 	case q.cause != nil:
-		return failf(rkev1.ServerMayExistReason, classOf(q.cause), "%w. Whether server %s was made is not known; %s, %s", q.cause, name, look, thenRetry)
+		return failf(rkev1.ServerMayExistReason, classOf(q.cause), "%w. It is unknown whether server %s was created; %s, %s", q.cause, name, look, thenRetry)
 	case earlier.Reason == rkev1.ServerMayExistReason:
 		return failf(earlier.Reason, cmp.Or(earlier.Class, rkev1.ClassInvalid), "%s", earlier.Message)
 	case earlier.Message != "":
-		return failf(rkev1.ServerMayExistReason, cmp.Or(earlier.Class, rkev1.ClassInvalid), "attempt %d failed: %s. Whether it made server %s is not known; %s, %s",
+		return failf(rkev1.ServerMayExistReason, cmp.Or(earlier.Class, rkev1.ClassInvalid), "attempt %d failed: %s. It is unknown whether it created server %s; %s, %s",
 			earlier.Attempt, earlier.Message, name, look, thenRetry)
 	}
-	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an earlier attempt asked the cloud for server %s and its answer is not known; %s, %s", name, look, thenRetry)
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an earlier attempt requested server %s from the cloud, and the result is unknown; %s, %s", name, look, thenRetry)
 }
 
 // earlier is how the attempt ended that asked for the server, or that found no answer to that: by its own word, or by what the manager saw.

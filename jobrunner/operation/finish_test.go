@@ -72,7 +72,7 @@ func TestConclude(t *testing.T) {
 		"a failure":                        {quota, state.Failed, "CreateFailed", rkev1.ClassQuota, "no more"},
 		"a wrapped one":                    {fmt.Errorf("x: %w", quota), state.Failed, "CreateFailed", rkev1.ClassQuota, "x: no more"},
 		"the first of several":             {errors.Join(quota, fail(rkev1.LookupFailedReason, rkev1.ClassTransient, errors.New("y"))), state.Failed, "CreateFailed", rkev1.ClassQuota, "no more\ny"},
-		"a cancellation":                   {fmt.Errorf("x: %w", errCancelled), state.Cancelled, "Cancelled", rkev1.ClassTransient, "x: the pod was told to end before it was done (deleted, drained or preempted), and saved what it knew"},
+		"a cancellation":                   {fmt.Errorf("x: %w", errCancelled), state.Cancelled, "Cancelled", rkev1.ClassTransient, "x: the pod was stopped before it was done (deleted, drained or preempted), and it saved its state"},
 		"a cancellation of the context":    {context.Canceled, state.Cancelled, "Cancelled", rkev1.ClassTransient, "context canceled"},
 		"a full disk":                      {full, state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
 		"a full disk behind another cause": {fail(rkev1.StateUnreadableReason, rkev1.ClassInvalid, full), state.Failed, "DiskFull", rkev1.ClassTransient, "write /x: no space left on device"},
@@ -185,7 +185,7 @@ func TestDeclareIntent_unsaved(t *testing.T) {
 	var f *failure
 	require.ErrorAs(t, err, &f)
 	require.Equal(t, []string{"StateUnwritable", rkev1.ClassTransient}, []string{f.reason, f.class})
-	require.ErrorContains(t, err, "nothing was asked of the cloud: writing the state Secret s: ")
+	require.ErrorContains(t, err, "no request was sent to the cloud: writing the state Secret s: ")
 	require.Equal(t, state.PhaseGone, s.journal.Phase)
 
 	s, client = underWay(t, "openstack")
@@ -246,7 +246,7 @@ func TestRestore_of_every_state(t *testing.T) {
 		"a server being removed":      {data: map[string][]byte{state.JournalKey: journal("Removing")}, phase: state.PhaseRemoving, mayExist: true},
 		"a broken archive":            {data: map[string][]byte{state.ExtractedConfigKey: []byte("MARKER")}, err: "reading the state's archive"},
 		"an archive without a record": {data: map[string][]byte{state.ExtractedConfigKey: archive(`{"Driver":null}`)}, err: "it is no JSON object"},
-		"a record that is no JSON":    {data: map[string][]byte{state.ExtractedConfigKey: archive(`MARKER`)}, err: "it is no JSON of a machine"},
+		"a record that is no JSON":    {data: map[string][]byte{state.ExtractedConfigKey: archive(`MARKER`)}, err: "it is not the JSON of a machine"},
 		"a broken journal":            {data: map[string][]byte{state.JournalKey: []byte("{MARKER")}, err: "journal.json"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func TestAsk_failures(t *testing.T) {
 			require.ErrorAs(t, err, &f)
 			require.Equal(t, []string{c.reason, c.class}, []string{f.reason, f.class})
 			if c.uncertain {
-				require.ErrorContains(t, err, "look at the cloud")
+				require.ErrorContains(t, err, "check the cloud")
 				require.ErrorContains(t, err, "then drover retry")
 			}
 		})
@@ -121,7 +121,7 @@ func TestRemove_namesakes(t *testing.T) {
 		s := finding(t, name, with)
 		_, err = inquire(s, state.PhaseGone)
 		require.NoError(t, err, "whose state says that it is gone can be deleted without a credential")
-		require.Contains(t, s.result.Notes[0], "of no account: hm")
+		require.Contains(t, s.result.Notes[0], "this error is ignored: hm")
 	}
 	with := &scripted{err: errors.New("hm")}
 	_, err := inquire(finding(t, "amazonec2", with), state.PhaseGone)
@@ -166,7 +166,7 @@ func TestFound_unfinishedInABackup(t *testing.T) {
 		s := finding(t, "digitalocean", with)
 		s.request.Machine.UID, s.request.Tags, s.request.Looked = "now", map[string]string{jobrunner.TagMachineUID: "before"}, looked
 		_, err := s.inquire(t.Context(), forCreate, nil)
-		require.ErrorContains(t, err, "server 1 (pool-1), which was made for machine  (UID before) exists, and the state Secret, which came from a backup, says that it was never finished")
+		require.ErrorContains(t, err, "server 1 (pool-1), which was created for machine  (UID before) exists, and the state Secret, which was restored from a backup, records that it was never completed")
 		require.Empty(t, with.removed)
 		require.True(t, mayHaveServer(s.journal.Phase))
 	}
@@ -201,7 +201,7 @@ func TestCheckFormer_unasked(t *testing.T) {
 	s := finding(t, "openstack", &scripted{})
 	require.NoError(t, s.checkFormer(t.Context()), "nothing names a server")
 	s.request.ProviderID = "openstack:///u"
-	require.ErrorContains(t, s.checkFormer(t.Context()), "cannot be asked for server openstack:///u")
+	require.ErrorContains(t, s.checkFormer(t.Context()), "cannot be queried for server openstack:///u")
 	s.foundOurs = true
 	require.NoError(t, s.checkFormer(t.Context()))
 }
@@ -227,8 +227,8 @@ func TestCheckGiven(t *testing.T) {
 		says     string
 	}{
 		"not there":                     {},
-		"another's":                     {owner: toldOwner{server: finder.Server{ID: "7", Tags: others}}, says: "made for machine  (UID old)"},
-		"another's beside ours":         {owner: toldOwner{server: finder.Server{ID: "7", Tags: others}}, found: true, says: "made for machine  (UID old)"},
+		"another's":                     {owner: toldOwner{server: finder.Server{ID: "7", Tags: others}}, says: "created for machine  (UID old)"},
+		"another's beside ours":         {owner: toldOwner{server: finder.Server{ID: "7", Tags: others}}, found: true, says: "created for machine  (UID old)"},
 		"without a tag":                 {owner: toldOwner{server: finder.Server{ID: "7"}}, says: "no tag of a machine"},
 		"ours, which the finder missed": {owner: toldOwner{server: finder.Server{ID: "7", Tags: mine}}, says: "its provider ID names server 7"},
 		"ours, and removed":             {owner: toldOwner{server: finder.Server{ID: "7", Tags: mine}}, found: true},

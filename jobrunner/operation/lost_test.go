@@ -134,7 +134,7 @@ func TestLost_taken(t *testing.T) {
 	t.Parallel()
 	j, c := taggedJob(t, "made-die")
 	require.Equal(t, done, j.tell(state.Create), j.output)
-	require.Contains(t, j.output.String(), "server i-1 was found by its tag and is taken")
+	require.Contains(t, j.output.String(), "server i-1 was found by its tag, and the Job takes it over")
 	described, err := state.ReadServer(j.state())
 	require.NoError(t, err)
 	require.Equal(t, "i-1", described.InstanceID)

@@ -50,7 +50,7 @@ func TestNamesake(t *testing.T) {
 	s, server = named(t, with, "", "m-uid")
 	require.Equal(t, spareNamesake, decided(t, s, forRemove))
 	require.FileExists(t, server)
-	require.Contains(t, s.result.Notes[0], "is not touched")
+	require.Contains(t, s.result.Notes[0], "so Drover does not change it")
 
 	s, server = named(t, with, "", "m-uid")
 	conflict := fail(rkev1.CreateFailedReason, rkev1.ClassTransient, errors.New("409 it already exists"))

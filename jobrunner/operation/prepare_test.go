@@ -93,9 +93,9 @@ func TestAddUserData_in_the_form_a_driver_takes(t *testing.T) {
 			}},
 		"the user says the same": {way: "flag=acme-user-data,habit=path,with=acme-from-file=true", options: map[string]any{"acme-from-file": true}, then: ofFile},
 		"the user says another": {way: "flag=acme-user-data,habit=inline,with=acme-from-file=false", options: map[string]any{"acme-from-file": true},
-			err: "the option acme-from-file must be false or left out"},
+			err: "the option acme-from-file must be false or unset"},
 		"exclusive pair": {way: "flag=acme-user-data,habit=inline,excludes=acme-user-data-file", options: map[string]any{"acme-user-data-file": "MARKER"},
-			err: "does not take the option acme-user-data-file beside acme-user-data"},
+			err: "does not support the option acme-user-data-file together with acme-user-data"},
 		"merged pair": {way: "flag=acme-user-data,habit=path,merges=acme-more", options: map[string]any{"acme-more": "kept"}, then: func(t *testing.T, v map[string]any) string {
 			t.Helper()
 			require.Equal(t, "kept", v["acme-more"])
@@ -184,7 +184,7 @@ func TestAddKey(t *testing.T) {
 		"exoscale":                         {driver: "exoscale", where: "store"},
 		"vmwarevsphere":                    {driver: "vmwarevsphere", where: "store"},
 		"azure makes its own":              {driver: "azure"},
-		"generic needs the server's":       {driver: "generic", err: "driver generic needs the SSH key of the server that it takes over: set its option generic-ssh-key"},
+		"generic needs the server's":       {driver: "generic", err: "driver generic needs the SSH key of the existing server: set its option generic-ssh-key"},
 		"generic, with the server's":       {driver: "generic", options: map[string]any{"generic-ssh-key": "/mine"}},
 		"none has no server to log in to":  {driver: "none"},
 		"softlayer, of which we know none": {driver: "softlayer"},
@@ -294,7 +294,7 @@ func TestAddTags_only_where_the_driver_has_the_flag(t *testing.T) {
 	for _, forged := range []string{"mine, Drover-Machine-UID:u-2", "drover-machine-uid"} {
 		s := configured(t, "digitalocean", map[string]any{"digitalocean-tags": forged})
 		s.request.Tags = map[string]string{"drover-machine-uid": "u-1"}
-		require.ErrorContains(t, s.addNames(), "is one of Drover's")
+		require.ErrorContains(t, s.addNames(), "is reserved")
 	}
 	for _, name := range []string{"openstack", "none", "exoscale"} {
 		s := configured(t, name, nil)
@@ -337,7 +337,7 @@ func TestReadPlain(t *testing.T) {
 // TestEarlierFailure: the words of the driver's own stage are taken only as far as they can be its own.
 func TestEarlierFailure(t *testing.T) {
 	type stageFailure struct{ reason, class, message string }
-	unreadable := stageFailure{"DriverUnresponsive", rkev1.ClassInvalid, "the driver's stage left a failure that cannot be read"}
+	unreadable := stageFailure{"DriverUnresponsive", rkev1.ClassInvalid, "the failure report of the driver's stage cannot be read"}
 	for name, c := range map[string]struct {
 		left    string
 		fetched stageFailure

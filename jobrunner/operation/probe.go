@@ -44,7 +44,7 @@ func (s *session) runProbe(ctx context.Context) int {
 		if ranOutOfMemory(cgroups) {
 			// It must end badly: the kubelet calls a container OOMKilled in which any process was, and starts none after it
 			// when it ended well, so that the pod would hang.
-			err = fail(rkev1.OutOfMemoryReason, rkev1.ClassInvalid, errors.New("the driver used more memory than its container may have"))
+			err = fail(rkev1.OutOfMemoryReason, rkev1.ClassInvalid, errors.New("the driver exceeded the memory limit of its container"))
 			break
 		}
 		err = s.leaveFailure(s.options.FlagsDir, err)
@@ -131,7 +131,7 @@ func (s *session) readFlags(ctx context.Context) error {
 	defer process.Kill()
 	flags, err := process.Flags(ctx)
 	if err != nil {
-		return startFailure(fmt.Errorf("the driver started and did not tell its flags: %w", err))
+		return startFailure(fmt.Errorf("the driver started but did not return its flags: %w", err))
 	}
 	converted, err := mcnflags.Convert(flags)
 	if err != nil {
@@ -156,10 +156,10 @@ func (s *session) readFetched() (driver.Binary, error) {
 	var binary driver.Binary
 	content, err := readPlain(s.options.FetchedDir, fetchedFile, maxNoteFile)
 	if err != nil {
-		return binary, fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, fmt.Errorf("reading what was fetched: %w", err))
+		return binary, fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, fmt.Errorf("reading the result of the fetch stage: %w", err))
 	}
 	if err := json.Unmarshal(content, &binary); err != nil {
-		return binary, fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, errors.New("reading what was fetched: it is no JSON"))
+		return binary, fail(rkev1.DriverUnavailableReason, rkev1.ClassTransient, errors.New("reading the result of the fetch stage: it is not JSON"))
 	}
 	return binary, nil
 }
@@ -173,7 +173,7 @@ func (s *session) earlierFailure(dir string) error {
 	}
 	var told state.Result
 	if err != nil || json.Unmarshal(content, &told) != nil || told.Reason == "" {
-		return failf(rkev1.DriverUnresponsiveReason, rkev1.ClassInvalid, "the driver's stage left a failure that cannot be read")
+		return failf(rkev1.DriverUnresponsiveReason, rkev1.ClassInvalid, "the failure report of the driver's stage cannot be read")
 	}
 	if dir == s.options.FlagsDir {
 		told.Class = rkev1.ClassInvalid

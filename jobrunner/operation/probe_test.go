@@ -167,7 +167,7 @@ func TestProbe_mute(t *testing.T) {
 	result, err := state.ReadResult(p.state(), state.ResultKey)
 	require.NoError(t, err)
 	require.Equal(t, "DriverUnresponsive", result.Reason)
-	require.Equal(t, "the driver started and did not tell its flags: the driver does not answer: its process ended during GetCreateFlags", result.Message)
+	require.Equal(t, "the driver started but did not return its flags: the driver does not respond: its process ended during GetCreateFlags", result.Message)
 }
 
 // TestProbe_distrusts_the_drivers_stage: whatever the driver leaves in its directory, the last stage with its token reads

@@ -80,7 +80,7 @@ func TestRecorded_isTold(t *testing.T) {
 	require.Contains(t, result.Message, "not to my liking", "how the attempt failed that left the doubt")
 	j.request.Looked = j.request.Attempt - 1
 	_, result = j.run(t.Context(), state.Create)
-	require.Contains(t, result.Notes, "the user has looked at the cloud: the server of an earlier attempt is forgotten, of which the driver recorded "+id)
+	require.Contains(t, result.Notes, "a user confirmed that no server is left: the record of the earlier attempt's server is dropped (driver's record: "+id+")")
 }
 
 // TestTaken_isTold: a server whose create had failed is not taken without a word.
@@ -88,7 +88,7 @@ func TestTaken_isTold(t *testing.T) {
 	t.Parallel()
 	j, _ := regionJob(t, "", "noted attaching the volume failed")
 	require.Equal(t, known(rkev1.ClassUnknown), j.tell(state.Create), j.output)
-	require.Contains(t, j.mustCreate().Taken, "its driver had made it and failed: attaching the volume failed")
+	require.Contains(t, j.mustCreate().Taken, "its driver created it and then failed: attaching the volume failed")
 	require.Empty(t, j.mustCreate().Taken, "by now it is finished")
 }
 
@@ -97,5 +97,5 @@ func TestPanic_isTold(t *testing.T) {
 	t.Parallel()
 	j, _ := regionJob(t, "", "panic no such place: ams3")
 	_, result := j.run(t.Context(), state.Create)
-	require.Contains(t, result.Message, "the driver does not answer: its process ended during Create: panic: no such place: [redacted]. Whether server ")
+	require.Contains(t, result.Message, "the driver does not respond: its process ended during Create: panic: no such place: [redacted]. It is unknown whether server ")
 }

@@ -36,7 +36,7 @@ func (s *session) remove(ctx context.Context) error {
 	if !s.request.Abandon || cancelled(err) {
 		return err
 	}
-	s.note("given up by the user; server %s and what belongs to it may remain at the cloud: %v", s.request.InstanceName, err)
+	s.note("given up by the user; server %s and its resources may remain in the cloud: %v", s.request.InstanceName, err)
 	return nil
 }
 
@@ -58,7 +58,7 @@ func (s *session) removeServer(ctx context.Context) error {
 	err := s.startDriver(ctx, true)
 	known, told := errors.AsType[*failure](err)
 	if told && s.record != nil && s.driver != nil && known.reason == rkev1.OptionsInvalidReason {
-		s.note("the machine's options are of no use any more: %v", err)
+		s.note("the machine's options cannot be used: %v", err)
 		err = nil
 	}
 	if err == nil && s.record != nil {
@@ -68,7 +68,7 @@ func (s *session) removeServer(ctx context.Context) error {
 		if mayHaveServer(s.journal.Phase) || cancelled(err) {
 			return err
 		}
-		s.note("no server was ever made, so that the driver's failure is of no account: %v", err)
+		s.note("no server was ever created, so the driver's failure is ignored: %v", err)
 		return nil
 	}
 	if s.profile.NoServer {
@@ -86,7 +86,7 @@ func (s *session) removeServer(ctx context.Context) error {
 func (s *session) checkFormer(ctx context.Context) error {
 	if s.owner == nil {
 		if s.request.ProviderID != "" && !s.foundOurs && s.naming() != byName {
-			return s.former("the cloud cannot be asked for server " + s.request.ProviderID)
+			return s.former("the cloud cannot be queried for server " + s.request.ProviderID)
 		}
 		return nil
 	}
@@ -145,21 +145,21 @@ func (s *session) called(server finder.Server) string {
 	}
 	text := fmt.Sprintf("server %s (%s", server.ID, strings.Join(known, ", "))
 	if uid := server.Tags[jobrunner.TagMachineUID]; uid != "" {
-		return fmt.Sprintf("%s), which was made for machine %s (UID %s)", text, server.Tags[jobrunner.TagMachine], uid)
+		return fmt.Sprintf("%s), which was created for machine %s (UID %s)", text, server.Tags[jobrunner.TagMachine], uid)
 	}
-	return text + "), which carries no tag of a machine"
+	return text + "), which has no tag of a machine"
 }
 
 func (s *session) former(what string) error {
-	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the machine's state is lost, and %s: it may be this machine's of before a restore. "+
-		"Restore the state Secret, or look at the cloud, remove the server there if it is this machine's, then give it up with the annotation %s", what, rkev1.AbandonAnnotation)
+	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "the machine's state is lost, and %s: it may be this machine's server from before a restore. "+
+		"Restore the state Secret. Or check the cloud, remove the server there if it belongs to this machine, and then give it up with the annotation %s", what, rkev1.AbandonAnnotation)
 }
 
 // removeByDriver lets the driver remove what it goes by. Afterwards whoever was asked before has to be asked again.
 func (q *inquiry) removeByDriver(ctx context.Context) error {
 	e := &q.known
 	if e.purpose == forCreate {
-		q.log.printf("removing the server of an earlier attempt, which was not finished")
+		q.log.printf("removing the incomplete server of an earlier attempt")
 	}
 	if e.purpose == forRemove && e.record >= namesServer {
 		q.advance(state.PhaseRemoving)
@@ -193,7 +193,7 @@ func (q *inquiry) removeByDriver(ctx context.Context) error {
 func (q *inquiry) removeAllFound(ctx context.Context) error {
 	e := &q.known
 	if e.purpose != forRemove {
-		q.log.printf("server %s was found by its tag, but it was not finished or its SSH key is lost", q.found[0].ID)
+		q.log.printf("server %s was found by its tag, but it is incomplete or its SSH key is lost", q.found[0].ID)
 		named := slices.ContainsFunc(q.found, func(server finder.Server) bool { return server.Name == q.request.InstanceName })
 		if e.naming == byName && named {
 			q.log.printf("removing server %s by its name", q.request.InstanceName)
@@ -252,7 +252,7 @@ func (s *session) sweep(ctx context.Context) {
 		return
 	}
 	if err := s.finder.Sweep(ctx, s.target()); err != nil {
-		s.note("what the driver left beside the server was not removed: %v", err)
+		s.note("resources that the driver left beside the server were not removed: %v", err)
 	}
 }
 
@@ -275,7 +275,7 @@ func (s *session) sweepKeys(ctx context.Context) error {
 			return failed
 		}
 	}
-	s.note("what the driver left beside the server was not removed: %v", err)
+	s.note("resources that the driver left beside the server were not removed: %v", err)
 	return nil
 }
 

@@ -265,7 +265,7 @@ func TestRemove_without_credential(t *testing.T) {
 	code, result := j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitFailed, code)
 	require.Equal(t, rkev1.ClassUnauthorized, result.Class, result.Message)
-	require.Contains(t, result.Notes[0], "the machine's options are of no use any more: digitalocean driver requires the --digitalocean-access-token option")
+	require.Contains(t, result.Notes[0], "the machine's options cannot be used: digitalocean driver requires the --digitalocean-access-token option")
 	require.Len(t, j.droplets(false), 1)
 	j.request.CredentialEnv = given
 	j.mustRemove()
@@ -323,7 +323,7 @@ func TestRemove_restoredWithoutState(t *testing.T) {
 	}{
 		"by its provider ID":         {func(known string) string { return known }, "its provider ID names server ID (NAME, 198.18."},
 		"by the name in its tag":     {func(string) string { return "" }, "has server ID (NAME, 198.18."},
-		"by its name, not by its ID": {func(string) string { return "digitalocean://1" }, "), which was made for machine team-testremove"},
+		"by its name, not by its ID": {func(string) string { return "digitalocean://1" }, "), which was created for machine team-testremove"},
 		"it was removed by somebody": {func(known string) string { return known }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,7 +84,7 @@ func Run(ctx context.Context, options Options) int {
 	defer func() { _ = log.Close() }()
 	request, bootstrapData, err := readRequest(options.RequestDir)
 	if err == nil && request.Operation != options.Operation {
-		err = fmt.Errorf("the request is to %q, the command to %q", request.Operation, options.Operation)
+		err = fmt.Errorf("the request has the operation %q, the command %q", request.Operation, options.Operation)
 	}
 	if err != nil {
 		log.printf("%v", err)
@@ -281,7 +281,7 @@ func readRequest(dir string) (jobrunner.Request, []byte, error) {
 	}
 	if err := json.Unmarshal(content, &request); err != nil {
 		// The decoder's text can repeat what it met.
-		return request, nil, errors.New("reading the request: it is no JSON of a request")
+		return request, nil, errors.New("reading the request: it is not the JSON of a request")
 	}
 	if !driverName.MatchString(request.Driver.Name) {
 		return request, nil, errors.New("reading the request: the driver's name is not usable")

@@ -81,7 +81,7 @@ func (w *runningWait) failed(ctx context.Context, err error) error {
 	case s.isGone(err) && !s.profile.NoServer:
 		s.sweep(ctx)
 		s.advance(state.PhaseGone)
-		return failf(rkev1.ServerGoneReason, rkev1.ClassTransient, "the server went away while it was waited for")
+		return failf(rkev1.ServerGoneReason, rkev1.ClassTransient, "the server disappeared while the Job waited for it")
 	case w.failures >= maxLookups || errors.Is(err, plugin.ErrUnresponsive):
 		return s.driverFailure(rkev1.LookupFailedReason, err)
 	}
@@ -93,7 +93,7 @@ func (w *runningWait) notRunning(ctx context.Context, current serverstate.State,
 	s := w.session
 	switch {
 	case late:
-		return failf(rkev1.ServerNotRunningReason, rkev1.ClassTransient, "the server did not run within %s: the driver says it is %s", w.limit, cmp.Or(current.String(), "in no state that it knows"))
+		return failf(rkev1.ServerNotRunningReason, rkev1.ClassTransient, "the server did not start within %s: the driver reports the state %s", w.limit, cmp.Or(current.String(), "in no state that it knows"))
 	case current != w.last && current != serverstate.None:
 		s.log.printf("waiting for the server to run: it is %s", current)
 	}
@@ -117,11 +117,11 @@ func (w *runningWait) unheard(ctx context.Context, current serverstate.State, la
 	if err != nil && !isDriverError(err) {
 		return s.driverFailure(rkev1.DriverUnresponsiveReason, err)
 	}
-	says := fmt.Sprintf("the host does not answer at %s port %d", login.Host, login.Port)
+	says := fmt.Sprintf("the host does not respond at %s port %d", login.Host, login.Port)
 	switch {
 	case late:
-		return failf(rkev1.SSHUnreachableReason, rkev1.ClassTransient, "%s: it took no connection within %s. See whether it runs, whether address and port are "+
-			"right, and whether a firewall lets the management cluster's pods in", says, w.limit)
+		return failf(rkev1.SSHUnreachableReason, rkev1.ClassTransient, "%s: it accepted no connection within %s. Check whether it runs, whether address and port are "+
+			"correct, and whether a firewall allows the management cluster's pods", says, w.limit)
 	case current != w.last && current != serverstate.None:
 		s.log.printf("waiting for the server to run: %s", says)
 	}

@@ -259,8 +259,8 @@ func TestRunOnce_odd_servers(t *testing.T) {
 func TestBootstrapStatus(t *testing.T) {
 	require.NoError(t, bootstrapStatus(0))
 	for status, want := range map[int]string{
-		124: "BootstrapFailed Invalid the SSH user may not become root on the server: it needs sudo without a password",
-		125: "BootstrapFailed Transient the bootstrap script could not be started on the server; the log says why",
+		124: "BootstrapFailed Invalid the SSH user cannot become root on the server: it needs sudo without a password",
+		125: "BootstrapFailed Transient the bootstrap script could not be started on the server; see the log for the cause",
 		126: "BootstrapInterrupted Invalid the bootstrap script was interrupted on the server and is not run a second time: replace the machine, or finish by hand",
 		1:   "BootstrapFailed Invalid the bootstrap script ended with exit code 1 and is not run a second time: the log shows its output",
 		255: "BootstrapFailed Invalid the bootstrap script ended with exit code 255 and is not run a second time: the log shows its output",

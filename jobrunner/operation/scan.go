@@ -31,13 +31,13 @@ func (s *session) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("the cloud did not tell its servers within %s", listTimeout))
+	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("the cloud did not list its servers within %s", listTimeout))
 	defer cancel()
 	found, err := lister.List(bounded)
 	if err != nil {
 		return s.driverFailure(rkev1.LookupFailedReason, err)
 	}
-	s.log.printf("servers that carry our tags: %d", len(found))
+	s.log.printf("servers with Drover's tags: %d", len(found))
 	s.result.Scan = &state.ScanReport{Servers: make([]state.ScannedServer, 0, len(found)), Within: lister.Within(bounded)}
 	for _, server := range found {
 		s.result.Scan.Servers = append(s.result.Scan.Servers, state.ScannedServer{
@@ -50,7 +50,7 @@ func (s *session) scan(ctx context.Context) error {
 	var errs []error
 	for i, target := range s.request.Scan {
 		if now := time.Now(); now.After(s.request.ScanNotAfter) {
-			errs = append(errs, failf(reasonTooLate, rkev1.ClassTransient, "it is %s, and only until %s it was certain that no machine knows the servers: %d are left, look again",
+			errs = append(errs, failf(reasonTooLate, rkev1.ClassTransient, "it is %s, and the list of orphans was valid only until %s. Servers left: %d; scan again",
 				now.UTC().Format(time.RFC3339), s.request.ScanNotAfter.UTC().Format(time.RFC3339), len(s.request.Scan)-i))
 			break
 		}
@@ -109,7 +109,7 @@ func (s *session) removeScanned(ctx context.Context, lister *finder.ByTag, found
 		s.note("server %s is not the only one with its ID or with the tag of machine %s", target.ID, target.MachineUID)
 		return nil
 	case len(meant) == 0 || meant[0].ID != target.ID || meant[0].Tags[jobrunner.TagMachineUID] != target.MachineUID || target.MachineUID == "":
-		s.note("server %s with the tag of machine %s is not there any more", target.ID, target.MachineUID)
+		s.note("server %s with the tag of machine %s no longer exists", target.ID, target.MachineUID)
 		return nil
 	}
 	s.log.printf("removing server %s (%s), which machine %s does not have", target.ID, meant[0].Name, target.MachineUID)

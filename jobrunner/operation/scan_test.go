@@ -137,7 +137,7 @@ func TestScan_removes_nothingTooLate(t *testing.T) {
 			code, result := scan.run(t.Context(), state.Scan)
 			require.Equal(t, operation.ExitFailed, code)
 			require.Equal(t, "JudgementTooOld", result.Reason)
-			require.Contains(t, result.Message, "1 are left, look again")
+			require.Contains(t, result.Message, "Servers left: 1; scan again")
 			require.Empty(t, result.Scan.Removed)
 			require.Len(t, j.droplets(false), 1)
 		})

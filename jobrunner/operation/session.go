@@ -249,7 +249,7 @@ func (s *session) driverFailure(reason string, err error) error {
 }
 
 // errCancelled is the cause of an operation's context when its pod is told to end.
-var errCancelled = errors.New("the pod was told to end before it was done (deleted, drained or preempted), and saved what it knew")
+var errCancelled = errors.New("the pod was stopped before it was done (deleted, drained or preempted), and it saved its state")
 
 func cancelled(err error) bool {
 	return errors.Is(err, errCancelled) || errors.Is(err, context.Canceled)

@@ -97,9 +97,9 @@ func bootstrapStatus(status int) error {
 	case 0:
 		return nil
 	case statusNoRoot:
-		return failf(rkev1.BootstrapFailedReason, rkev1.ClassInvalid, "the SSH user may not become root on the server: it needs sudo without a password")
+		return failf(rkev1.BootstrapFailedReason, rkev1.ClassInvalid, "the SSH user cannot become root on the server: it needs sudo without a password")
 	case statusNotStarted:
-		return failf(rkev1.BootstrapFailedReason, rkev1.ClassTransient, "the bootstrap script could not be started on the server; the log says why")
+		return failf(rkev1.BootstrapFailedReason, rkev1.ClassTransient, "the bootstrap script could not be started on the server; see the log for the cause")
 	case statusInterrupted:
 		return failf(rkev1.BootstrapInterruptedReason, rkev1.ClassInvalid,
 			"the bootstrap script was interrupted on the server and is not run a second time: replace the machine, or finish by hand")
@@ -138,7 +138,7 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		return err
 	}
 	if claim.Len() == 0 {
-		return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "%s on the host %s is empty or no file: whoever was root there has put something else in its place. Look at the host, and remove it",
+		return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "%s on the host %s is empty or not a file: a root user of the host replaced it. Check the host, and remove it",
 			file, s.server.SSHHost)
 	}
 	uid, rest, _ := strings.Cut(strings.ToValidUTF8(claim.String(), "?"), "\n")
@@ -149,8 +149,8 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	if !claimants.MatchString(uid + name + strings.TrimSpace(cluster)) {
 		uid, name, cluster = "unknown", "unknown", "unknown" // no sentence of somebody else's stands in ours
 	}
-	return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "the host %s is taken by machine %q of Cluster %q (UID %q): remove that machine, or give this one another host. "+
-		"If there is no such machine any more, clean the host by hand, as docs/drivers.md tells; the file %s goes last", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, file)
+	return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "the host %s belongs to machine %q of Cluster %q (UID %q): delete that machine, or set another host for this one. "+
+		"If that machine no longer exists, clean the host by hand, as docs/drivers.md describes; remove the file %s last", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, file)
 }
 
 // cleanHost takes off the host what was brought there for this machine, and lets another one have it. One that cannot be cleaned keeps its machine:
@@ -165,14 +165,14 @@ func (s *session) cleanHost(ctx context.Context) error {
 		return err
 	}
 	if !wasThere {
-		s.note("the host was not looked at: %v. Nothing was ever run there for this machine", err)
+		s.note("the host was not checked: %v. No command was ever run there for this machine", err)
 		return nil
 	}
 	if known, ok := errors.AsType[*failure](err); ok {
 		return known
 	}
 	host := cmp.Or(s.record.Text("IPAddress"), s.request.InstanceName)
-	return failf(rkev1.HostNotCleanedReason, rkev1.ClassTransient, "the host %s keeps what this machine brought there, for it was not cleaned: %w", host, err)
+	return failf(rkev1.HostNotCleanedReason, rkev1.ClassTransient, "the host %s still has this machine's files, because it was not cleaned: %w", host, err)
 }
 
 func (s *session) cleanOverSSH(ctx context.Context) error {
@@ -208,12 +208,12 @@ func (s *session) cleanOverSSH(ctx context.Context) error {
 		s.note("%s", why)
 		return nil
 	case statusNoRoot, bootstrap.CleanRefused:
-		noRoot := map[int]string{statusNoRoot: "the SSH user may not become root there, it needs sudo without a password"}
+		noRoot := map[int]string{statusNoRoot: "the SSH user cannot become root there: it needs sudo without a password"}
 		why = cmp.Or(noRoot[status], why)
 		host := cmp.Or(s.record.Text("IPAddress"), s.request.InstanceName)
 		return failf(rkev1.HostNotCleanedReason, rkev1.ClassInvalid, "the host %s was not cleaned: %s", host, why)
 	}
-	return fmt.Errorf("%s (exit code %d)", cmp.Or(why, "the script said nothing"), status)
+	return fmt.Errorf("%s (exit code %d)", cmp.Or(why, "the script printed nothing"), status)
 }
 
 // lastLine keeps the beginning of the last line that is not empty.

@@ -110,7 +110,7 @@ func TestBootstrapOverSSH_hostDoesNotAnswer(t *testing.T) {
 	_, result := j.run(t.Context(), state.Create)
 	require.Equal(t, "SSHUnreachable", result.Reason, result.Message)
 	require.Equal(t, rkev1.ClassTransient, result.Class)
-	require.Contains(t, result.Message, fmt.Sprintf("the host does not answer at %s port %d", server.Host, port))
+	require.Contains(t, result.Message, fmt.Sprintf("the host does not respond at %s port %d", server.Host, port))
 	require.NotContains(t, result.Message+j.output.String(), "Stopped")
 }
 
@@ -129,8 +129,8 @@ func TestBootstrapOverSSH_hostTaken(t *testing.T) {
 		code, result := second.run(t.Context(), state.Create)
 		require.Equal(t, operation.ExitFailed, code, second.output.String())
 		require.Equal(t, []string{"HostTaken", rkev1.ClassTransient}, []string{result.Reason, result.Class})
-		require.Contains(t, result.Message, "the host "+server.Host+" is taken by machine \"team/"+first.Name+"\" of Cluster \"c1\" (UID \""+first.UID+"\")")
-		require.Contains(t, result.Message, "clean the host by hand, as docs/drivers.md tells; the file "+claim+" goes last")
+		require.Contains(t, result.Message, "the host "+server.Host+" belongs to machine \"team/"+first.Name+"\" of Cluster \"c1\" (UID \""+first.UID+"\")")
+		require.Contains(t, result.Message, "clean the host by hand, as docs/drivers.md describes; remove the file "+claim+" last")
 		requireFile(t, "first\n", filepath.Join(dir, "ran"))
 	}
 	taken()
@@ -153,7 +153,7 @@ func TestBootstrapOverSSH_hostOfUnknownDriverTaken(t *testing.T) {
 	second := ofSameHost(t, j, "#!/bin/sh\necho second >>$STORY/ran\n")
 	_, result := second.run(t.Context(), state.Create)
 	require.Equal(t, []string{"HostTaken", rkev1.ClassTransient}, []string{result.Reason, result.Class}, result.Message)
-	require.Contains(t, result.Message, "the host "+server.Host+" is taken by machine \"team/"+j.request.Machine.Name+"\"")
+	require.Contains(t, result.Message, "the host "+server.Host+" belongs to machine \"team/"+j.request.Machine.Name+"\"")
 	requireFile(t, "first\n", filepath.Join(dir, "ran"))
 }
 
@@ -183,7 +183,7 @@ func TestHostIsCleaned(t *testing.T) {
 	code, result = j.run(t.Context(), state.Remove)
 	require.Equal(t, operation.ExitFailed, code, j.output.String())
 	require.Equal(t, []string{"HostNotCleaned", rkev1.ClassTransient}, []string{result.Reason, result.Class})
-	require.Contains(t, result.Message, "the host "+server.Host+" keeps what this machine brought there, for it was not cleaned: logging in: ", "which package advice looks for")
+	require.Contains(t, result.Message, "the host "+server.Host+" still has this machine's files, because it was not cleaned: logging in: ", "which package advice looks for")
 	abandoned := *j
 	abandoned.request.Abandon = true
 	code, result = abandoned.run(t.Context(), state.Remove)
@@ -223,7 +223,7 @@ func TestHostIsCleaned_withAnotherKey(t *testing.T) {
 	server.Authorize(t, give().Public)
 	before := sshkeys.Fingerprint(j.state()[state.SSHPublicKeyKey])
 	second := give()
-	refused("not cleaned: logging in: the host does not let user root in with the key " + sshkeys.Fingerprint(second.Public) + ", nor with the one that it had before, " + before + ": ")
+	refused("not cleaned: logging in: the host rejects user root with the key " + sshkeys.Fingerprint(second.Public) + ", and with the previous key, " + before + ": ")
 	require.Equal(t, first, string(j.state()[state.SSHPrivateKeyKey]), "no key is kept that nobody let in")
 
 	server.Authorize(t, second.Public)
@@ -247,7 +247,7 @@ func TestHostIsCleaned_neverReached(t *testing.T) {
 	j.request.Files = map[string][]byte{"generic-ssh-key": other.Private}
 	_, result := j.run(t.Context(), state.Create)
 	require.Equal(t, "SSHUnauthorized", result.Reason, result.Message)
-	require.Contains(t, strings.Join(j.mustRemove().Notes, "\n"), "the host was not looked at: ")
+	require.Contains(t, strings.Join(j.mustRemove().Notes, "\n"), "the host was not checked: ")
 	require.NoFileExists(t, filepath.Join(dir, "claim"))
 }
 

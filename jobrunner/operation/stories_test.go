@@ -283,11 +283,11 @@ func TestRequest_names(t *testing.T) {
 		"an endless name":       {`{"operation":"remove","driver":{"name":"none"},"instanceName":"` + strings.Repeat("a", 254) + `"}`, "the server's name is not usable"},
 		"a driver's path":       {`{"operation":"create","driver":{"name":"/bin/MARKER"},"instanceName":"a"}`, "the driver's name is not usable"},
 		"no driver":             {`{"operation":"create","instanceName":"a"}`, "the driver's name is not usable"},
-		"another operation":     {`{"operation":"remove","driver":{"name":"none"},"instanceName":"a"}`, `the request is to "remove", the command to "create"`},
-		"an unknown operation":  {`{"operation":"MARKED","driver":{"name":"none"},"instanceName":"a"}`, `the request is to "MARKED", the command to "create"`},
-		"no JSON":               {`{"MARKER`, "it is no JSON of a request"},
-		"JSON of another thing": {`["MARKER"]`, "it is no JSON of a request"},
-		"nothing":               {``, "it is no JSON of a request"},
+		"another operation":     {`{"operation":"remove","driver":{"name":"none"},"instanceName":"a"}`, `the request has the operation "remove", the command "create"`},
+		"an unknown operation":  {`{"operation":"MARKED","driver":{"name":"none"},"instanceName":"a"}`, `the request has the operation "MARKED", the command "create"`},
+		"no JSON":               {`{"MARKER`, "it is not the JSON of a request"},
+		"JSON of another thing": {`["MARKER"]`, "it is not the JSON of a request"},
+		"nothing":               {``, "it is not the JSON of a request"},
 		"too much":              {`{"x":"` + strings.Repeat("y", 2<<20) + `"}`, "request.json is no regular file of at most 2097152 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func (s *session) withholdUserData() error {
 		}
 		typed, err := flagvalues.Typed(s.flags[index].Type, value)
 		if err != nil {
-			return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "the option %s, with which user data is handed over: %w", flag, err)
+			return failf(rkev1.OptionsInvalidReason, rkev1.ClassInvalid, "the option %s, which passes on user data: %w", flag, err)
 		}
 		s.values[flag] = typed
 	}
@@ -131,14 +131,14 @@ func (s *session) checkExclusive() error {
 	for _, flag := range s.way.Excludes {
 		if given, _ := s.request.Options[flag].(string); given != "" || len(s.request.Files[flag]) > 0 {
 			return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid,
-				"driver %s does not take the option %s beside %s, through which the bootstrap data goes: put your user data into %s, the two are joined", s.request.Driver.Name, flag, s.way.Flag, s.way.Flag)
+				"driver %s does not support the option %s together with %s, which carries the bootstrap data: put your user data into %s; Drover merges both", s.request.Driver.Name, flag, s.way.Flag, s.way.Flag)
 		}
 	}
 	for _, flag := range slices.Sorted(maps.Keys(s.way.With)) {
 		given, ok := s.request.Options[flag]
 		if ok && given != nil && fmt.Sprint(given) != s.way.With[flag] {
 			return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid,
-				"the option %s must be %s or left out: with another value driver %s reads the user data in %s in another way", flag, s.way.With[flag], s.request.Driver.Name, s.way.Flag)
+				"the option %s must be %s or unset: with another value, driver %s interprets the user data in %s differently", flag, s.way.With[flag], s.request.Driver.Name, s.way.Flag)
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ type page struct {
 }
 
 // errNotWhole means that a list ended before it had as many items as it says.
-var errNotWhole = errors.New("the list is not whole: try again later")
+var errNotWhole = errors.New("the list is incomplete: try again later")
 
 // allPages asks for all pages of a list. A long one whose pages have numbers is read twice: what goes meanwhile moves others to a page that was read already,
 // where nobody would see them.
@@ -120,7 +120,7 @@ func pageNumber(cursor string) int {
 }
 
 // errNoJSON is for what stands between us and an API: some SDKs read a proxy's page as a list without servers.
-var errNoJSON = errors.New("the answer is not that of the cloud's API")
+var errNoJSON = errors.New("the response is not from the cloud's API")
 
 // answers passes on what an API answers, which is JSON or nothing, and remembers the last status, which some SDKs keep from
 // their callers. It goes through the proxy of the environment.

@@ -92,14 +92,14 @@ func (a *amazonEC2) regions(ctx context.Context, api *ec2.EC2) ([]string, error)
 	}
 	answer, err := api.DescribeRegionsWithContext(ctx, &ec2.DescribeRegionsInput{})
 	if err != nil {
-		return nil, fmt.Errorf("asking for the regions: %w", err)
+		return nil, fmt.Errorf("listing the regions: %w", err)
 	}
 	var names []string
 	for _, region := range answer.Regions {
 		names = append(names, aws.StringValue(region.RegionName))
 	}
 	if len(names) == 0 {
-		return nil, errors.New("asking for the regions: there are none")
+		return nil, errors.New("listing the regions: the list is empty")
 	}
 	return names, nil
 }
@@ -241,7 +241,7 @@ func newAmazonEC2(options flags) *amazonEC2 {
 func connectAmazon(config *aws.Config) (func(region string) *ec2.EC2, error) {
 	shared, err := session.NewSession(config)
 	if err != nil {
-		return nil, fmt.Errorf("preparing to ask Amazon: %w", err)
+		return nil, fmt.Errorf("preparing the request to Amazon: %w", err)
 	}
 	return func(region string) *ec2.EC2 {
 		api := ec2.New(shared, aws.NewConfig().WithRegion(region))
@@ -253,7 +253,7 @@ func connectAmazon(config *aws.Config) (func(region string) *ec2.EC2, error) {
 				err = isWhole(body, r.Operation.Name+"Response")
 			}
 			if err != nil {
-				r.Error = awserr.NewRequestFailure(awserr.New(request.ErrCodeSerialization, "the answer is not that of EC2", err), r.HTTPResponse.StatusCode, r.RequestID)
+				r.Error = awserr.NewRequestFailure(awserr.New(request.ErrCodeSerialization, "the response is not from EC2", err), r.HTTPResponse.StatusCode, r.RequestID)
 			}
 			r.HTTPResponse.Body = io.NopCloser(bytes.NewReader(body))
 		})

@@ -331,7 +331,7 @@ func TestAmazonEC2_List_fails(t *testing.T) {
 	account := newEC2(t)
 	account.noRegions = true
 	_, err := ByTag{cloud: account.amazon(nil)}.List(t.Context())
-	require.ErrorContains(t, err, "there are none")
+	require.ErrorContains(t, err, "the list is empty")
 	account.refuse["DescribeRegions eu-west-1"] = refusal{403, fmt.Sprintf(ec2Errors, "UnauthorizedOperation", "You are not authorized to perform this operation.")}
 	_, err = ByTag{cloud: account.amazon(nil)}.List(t.Context())
 	requireClass(t, amazonName, rkev1.ClassUnauthorized, err)

@@ -57,7 +57,7 @@ func (a *azureCompute) list(ctx context.Context, _, value string) ([]Server, err
 	// Resource Manager knows when a resource was made. One that it does not know yet has no age.
 	created, err := createdTimes(ctx, api.resources)
 	if err != nil {
-		return nil, fmt.Errorf("asking when virtual machines were made: %w", err)
+		return nil, fmt.Errorf("reading when virtual machines were created: %w", err)
 	}
 	for i := range found {
 		found[i].Created = created[strings.ToLower(found[i].ID)]
@@ -100,7 +100,7 @@ func azureList[T any](ctx context.Context, page interface{ NextWithContext(conte
 	return nil, errors.Join(err, errTooMany)
 }
 
-var errNoAzureList = errors.New("the answer is no list of Azure's")
+var errNoAzureList = errors.New("the response is not a list of Azure")
 
 // createdTimes are those of all virtual machines, by their IDs in small letters: Azure's IDs differ in case from one service
 // to the other.
@@ -166,7 +166,7 @@ func (a *azureCompute) get(ctx context.Context, server Server) (Server, error) {
 		at, err := azure.ParseResourceID(server.ID)
 		kind := strings.Join([]string{at.SubscriptionID, at.Provider, at.ResourceType}, "/")
 		if err != nil || !strings.EqualFold(kind, a.subscription+"/Microsoft.Compute/virtualMachines") {
-			return Server{}, errors.New("its id is not that of a virtual machine of the subscription")
+			return Server{}, errors.New("its id does not belong to a virtual machine of the subscription")
 		}
 		group, name = at.ResourceGroup, at.ResourceName
 	}

@@ -313,7 +313,7 @@ func TestAzure_List_fails(t *testing.T) {
 	subscription := newARM(t)
 	subscription.refuse["GET /subscriptions/"+azureSubscription+"/resources"] = armError(403, "AuthorizationFailed", "x")
 	found, err := ByTag{cloud: subscription.azure()}.List(t.Context())
-	require.ErrorContains(t, err, "asking when virtual machines were made")
+	require.ErrorContains(t, err, "reading when virtual machines were created")
 	require.Empty(t, found)
 	subscription.refuse["GET /subscriptions/"+azureSubscription+"/resources"] = refusal{200, "{}"}
 	_, err = ByTag{cloud: subscription.azure()}.List(t.Context())
@@ -332,7 +332,7 @@ func TestAzure_Remove(t *testing.T) {
 		require.ErrorIs(t, finder.Remove(t.Context(), listed(id, "m-uid")), errNotOurs)
 	}
 	for _, id := range []string{"pool-1", strings.ReplaceAll(ours, azureSubscription, "another"), strings.ReplaceAll(ours, "virtualMachines", "disks")} {
-		require.ErrorContains(t, finder.Remove(t.Context(), listed(id, "m-uid")), "not that of a virtual machine of the subscription")
+		require.ErrorContains(t, finder.Remove(t.Context(), listed(id, "m-uid")), "does not belong to a virtual machine of the subscription")
 	}
 	require.Len(t, subscription.machines, 5)
 	require.NoError(t, finder.Remove(t.Context(), listed(ours, "m-uid")))

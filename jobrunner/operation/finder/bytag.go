@@ -46,7 +46,7 @@ func (nothingBeside) Sweep(context.Context, Machine) error { return nil }
 var (
 	errNoTag = errors.New("looking for servers: the machine has no tag with its UID")
 	// errNotOurs keeps a removal from what was given to somebody else since it was listed.
-	errNotOurs = errors.New("it does not carry the tag of its machine any more")
+	errNotOurs = errors.New("it no longer has the tag of its machine")
 	// errTooMany means that a list has no end that is worth waiting for.
 	errTooMany = errors.New("looking for servers by tag: there are too many to list them all")
 )
@@ -206,7 +206,7 @@ func sameKey(line string, public []byte) bool {
 }
 
 // errTooSlow is why a question is given up.
-var errTooSlow = fmt.Errorf("the cloud did not tell its servers within %s: timeout", findTimeout)
+var errTooSlow = fmt.Errorf("the cloud did not list its servers within %s: timeout", findTimeout)
 
 // Pause ends early with the context.
 func Pause(ctx context.Context, wait time.Duration) error {

@@ -246,7 +246,7 @@ func TestByTag_Remove(t *testing.T) {
 	require.NoError(t, finder.Sweep(t.Context(), sought("m")))
 	require.Equal(t, []Machine{sought("m")}, s.swept)
 	s.err = errNotOurs
-	require.EqualError(t, finder.Remove(t.Context(), listed("1", "m")), "removing server 1: it does not carry the tag of its machine any more")
+	require.EqualError(t, finder.Remove(t.Context(), listed("1", "m")), "removing server 1: it no longer has the tag of its machine")
 }
 
 func TestByTag_List(t *testing.T) {

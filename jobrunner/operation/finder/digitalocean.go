@@ -149,7 +149,7 @@ func (d *digitalOcean) sweepTags(ctx context.Context, tags map[string]string) er
 	for _, name := range clouds.Of(digitalOceanName).Tags.Items(tags) {
 		tag, _, err := d.client.Tags.Get(ctx, name)
 		if err = unlessGone(isNotFound(err), err); err != nil {
-			left = append(left, fmt.Errorf("looking at the tag %s: %w", name, err))
+			left = append(left, fmt.Errorf("reading the tag %s: %w", name, err))
 			continue
 		}
 		if tag == nil || tag.Name != name || tag.Resources == nil || tag.Resources.Count != 0 {

@@ -234,7 +234,7 @@ func TestDigitalOcean_Remove(t *testing.T) {
 	require.NoError(t, (&account{status: http.StatusNotFound}).finder(t).Remove(t.Context(), listed("11", "3f-b")), "gone is gone")
 	require.ErrorContains(t, (&account{status: http.StatusForbidden}).finder(t).Remove(t.Context(), listed("11", "3f-b")), "removing server 11")
 	for _, id := range []string{"11/actions", "x"} {
-		require.ErrorContains(t, a.finder(t).Remove(t.Context(), listed(id, "3f-b")), "no number")
+		require.ErrorContains(t, a.finder(t).Remove(t.Context(), listed(id, "3f-b")), "not a number")
 	}
 	require.Error(t, a.finder(t).Remove(t.Context(), listed("", "3f-b")))
 	require.Error(t, a.finder(t).Remove(t.Context(), Server{ID: "11"}), "whose it is, nobody knows")

@@ -88,7 +88,7 @@ func (m Machine) Owns(driver string, server Server) bool {
 }
 
 // ErrUncertain tells that there is a server which may be the machine's or somebody else's: a person has to look.
-var ErrUncertain = errors.New("it cannot be told whose server it is")
+var ErrUncertain = errors.New("the owner of the server is unknown")
 
 // Finder finds and removes servers by tag. Errors are the cloud's own, as its SDK prints them, so that they can be classified
 // like the driver's.

@@ -90,7 +90,7 @@ func (g *googleCompute) open(ctx context.Context) (*compute.Service, string, err
 }
 
 // errOtherAnswer is for JSON that is no list of instances.
-var errOtherAnswer = errors.New("the answer is no list of instances")
+var errOtherAnswer = errors.New("the response is not a list of instances")
 
 // googleNone is the warning of a zone that has nothing on this page.
 const googleNone = "NO_RESULTS_ON_PAGE"
@@ -102,7 +102,7 @@ func zonePage(answer *compute.InstanceList, err error) ([]*compute.Instance, str
 	case answer.Kind != "compute#instanceList":
 		return nil, "", errOtherAnswer
 	case answer.Warning != nil && answer.Warning.Code != googleNone:
-		return nil, "", fmt.Errorf("the list is not whole: %s: %s", answer.Warning.Code, answer.Warning.Message)
+		return nil, "", fmt.Errorf("the list is incomplete: %s: %s", answer.Warning.Code, answer.Warning.Message)
 	}
 	return answer.Items, answer.NextPageToken, nil
 }
@@ -115,13 +115,13 @@ func allPage(answer *compute.InstanceAggregatedList, err error) (instances []*co
 	case answer.Kind != "compute#instanceAggregatedList":
 		return nil, "", errOtherAnswer
 	case len(answer.Unreachables) > 0:
-		return nil, "", fmt.Errorf("the list is not whole: %s cannot be reached, try again later", strings.Join(answer.Unreachables, ", "))
+		return nil, "", fmt.Errorf("the list is incomplete: %s cannot be reached, try again later", strings.Join(answer.Unreachables, ", "))
 	case answer.Warning != nil && answer.Warning.Code != googleNone:
-		return nil, "", fmt.Errorf("the list is not whole: %s: %s", answer.Warning.Code, answer.Warning.Message)
+		return nil, "", fmt.Errorf("the list is incomplete: %s: %s", answer.Warning.Code, answer.Warning.Message)
 	}
 	for zone, part := range answer.Items {
 		if part.Warning != nil && part.Warning.Code != googleNone {
-			return nil, "", fmt.Errorf("the list is not whole: %s: %s: %s", zone, part.Warning.Code, part.Warning.Message)
+			return nil, "", fmt.Errorf("the list is incomplete: %s: %s: %s", zone, part.Warning.Code, part.Warning.Message)
 		}
 		instances = append(instances, part.Instances...)
 	}
@@ -175,7 +175,7 @@ func (g *googleCompute) get(ctx context.Context, server Server) (Server, error) 
 	zone, name := recordText(server.Record, "Zone"), recordText(server.Record, "MachineName")
 	if server.ID != "" {
 		if zone, name, _ = strings.Cut(server.ID, "/"); slices.Contains([]string{zone, name}, "") || strings.Contains(name, "/") {
-			return Server{}, errors.New("its id is not that of an instance")
+			return Server{}, errors.New("its id does not belong to an instance")
 		}
 	}
 	if slices.Contains([]string{zone, name}, "") {

@@ -352,7 +352,7 @@ func TestGoogle_Remove(t *testing.T) {
 		require.ErrorIs(t, finder.Remove(t.Context(), listed(id, "m-uid")), errNotOurs)
 	}
 	for _, id := range []string{"pool-1", "/pool-1", gceZone + "/", gceZone + "/a/b"} {
-		require.ErrorContains(t, finder.Remove(t.Context(), listed(id, "m-uid")), "not that of an instance")
+		require.ErrorContains(t, finder.Remove(t.Context(), listed(id, "m-uid")), "does not belong to an instance")
 	}
 	require.Len(t, project.deleted, 1)
 	require.NoError(t, finder.Sweep(t.Context(), sought("m-uid")))

@@ -77,7 +77,7 @@ func (h *hetzner) server(ctx context.Context, id string) (Server, error) {
 	return hetznerTagged(server), nil
 }
 
-var errNoNumber = errors.New("its id is no number")
+var errNoNumber = errors.New("its id is not a number")
 
 // destroy implements accountAPI.
 func (h *hetzner) destroy(ctx context.Context, server Server) error {

@@ -70,7 +70,7 @@ func TestDigitalOcean_List_remove(t *testing.T) {
 	ours := map[string]string{jobrunner.TagMachineUID: "m-uid"}
 	require.NoError(t, a.lister(t).Remove(t.Context(), Server{ID: "11", Tags: ours}))
 	require.Equal(t, []string{"/v2/droplets/11"}, a.deleted)
-	require.ErrorContains(t, a.lister(t).Remove(t.Context(), Server{ID: "../11", Tags: ours}), "no number")
+	require.ErrorContains(t, a.lister(t).Remove(t.Context(), Server{ID: "../11", Tags: ours}), "not a number")
 }
 
 func TestListerFor(t *testing.T) {

@@ -89,7 +89,7 @@ func (o *openStack) isOurs(api *gophercloud.ServiceClient, server servers.Server
 		if server.KeyName != o.keyPair {
 			return false, nil
 		}
-		return false, unknown("its key pair " + o.keyPair + " is not of one machine")
+		return false, unknown("its key pair " + o.keyPair + " does not belong to one machine")
 	case !strings.HasPrefix(server.KeyName, pairPrefix(machine.InstanceName)):
 		return false, nil
 	case len(machine.PublicKey) == 0:
@@ -262,7 +262,7 @@ func openStackTLS(options flags) (*tls.Config, error) {
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(bundle) {
-		return nil, errors.New("the option openstack-cacert: there is no certificate in it")
+		return nil, errors.New("the option openstack-cacert contains no certificate")
 	}
 	return config, nil
 }

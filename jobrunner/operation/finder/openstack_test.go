@@ -195,7 +195,7 @@ func TestOpenStack_Find_whoseItIs(t *testing.T) {
 		"the key is lost, and no namesake":    {machine: noKey, change: func(n *novaCloud) { n.servers = n.servers[2:4] }},
 		"the record names it":                 {machine: recorded, change: func(n *novaCloud) { n.servers = n.servers[:1] }, want: []string{"s-0"}},
 		"the key pair is another user's":      {machine: lost("m"), change: func(n *novaCloud) { delete(n.keyPairs, "pool-1-aaaa") }, uncertain: "no key pair pool-1-aaaa"},
-		"the user's key pair":                 {machine: lost("m"), set: map[string]any{"openstack-keypair-name": "mine", "openstack-private-key-file": "/k"}, uncertain: "not of one machine"},
+		"the user's key pair":                 {machine: lost("m"), set: map[string]any{"openstack-keypair-name": "mine", "openstack-private-key-file": "/k"}, uncertain: "does not belong to one machine"},
 		"the user's key pair, on none of him": {machine: lost("m"), set: map[string]any{"openstack-keypair-name": "other", "openstack-private-key-file": "/k"}},
 	} {
 		t.Run(name, func(t *testing.T) {

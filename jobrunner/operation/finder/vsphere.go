@@ -62,7 +62,7 @@ func (v *vSphere) onMachine(ctx context.Context, id string, work func(*object.Vi
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("looking at virtual machine %s: %w", id, err)
+			return fmt.Errorf("reading virtual machine %s: %w", id, err)
 		}
 		return work(object.NewVirtualMachine(client.Client, ref.Reference()), vm)
 	})
@@ -173,7 +173,7 @@ func faultOf(err error) any {
 // option to say which one is good.
 func (v *vSphere) session(ctx context.Context, work func(*govmomi.Client) error) error {
 	if v.host == "" {
-		return errors.New("looking for virtual machines: no vCenter is given")
+		return errors.New("looking for virtual machines: no vCenter is set")
 	}
 	address := &url.URL{Scheme: "https", Host: net.JoinHostPort(v.host, strconv.Itoa(cmp.Or(v.port, 443))), Path: "/sdk"}
 	client, err := govmomi.NewClient(ctx, address, true)

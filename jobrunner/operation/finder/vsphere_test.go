@@ -149,7 +149,7 @@ func TestVSphere_List_fails(t *testing.T) {
 	}{
 		"no such datacenter": {"vmwarevsphere-datacenter", "DC9", "looking for datacenter DC9"},
 		"a wrong password":   {"vmwarevsphere-password", "wrong", "logging in to vCenter"},
-		"no vCenter":         {"vmwarevsphere-vcenter", "", "no vCenter is given"},
+		"no vCenter":         {"vmwarevsphere-vcenter", "", "no vCenter is set"},
 		"nobody listens":     {"vmwarevsphere-vcenter-port", 1, "connecting to vCenter"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,8 +191,8 @@ func TestVSphere_Remove_looksAgain(t *testing.T) {
 	found, err := i.lister().List(t.Context())
 	require.NoError(t, err)
 	i.tag(vm, map[string]string{jobrunner.TagMachineUID: "another"})
-	require.ErrorContains(t, i.lister().Remove(t.Context(), found[0]), "does not carry the tag")
+	require.ErrorContains(t, i.lister().Remove(t.Context(), found[0]), "no longer has the tag")
 	i.tag(vm, map[string]string{jobrunner.TagMachineUID: ""})
-	require.ErrorContains(t, i.lister().Remove(t.Context(), found[0]), "does not carry the tag")
+	require.ErrorContains(t, i.lister().Remove(t.Context(), found[0]), "no longer has the tag")
 	require.True(t, i.there("pool-1"))
 }

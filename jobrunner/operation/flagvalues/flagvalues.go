@@ -71,7 +71,7 @@ func userValue(flag crdgen.Flag, given any) (any, error) {
 	return value, nil
 }
 
-var errNoURL = errors.New("it must be an address that begins with http:// or https://, for a path would name a file of the Job's pod")
+var errNoURL = errors.New("it must be an address that begins with http:// or https://, because a path would name a file of the Job's pod")
 
 // Typed makes the Go type that the driver asserts; nil becomes the zero value.
 func Typed(kind crdgen.FlagType, given any) (any, error) {

@@ -41,7 +41,7 @@ func TestOf(t *testing.T) {
 	}
 
 	for name, options := range map[string]map[string]any{
-		"unknown": {"x-colour": "MARKER"}, "no number": {"x-port": "MARKER"}, "a fraction": {"x-port": 1.5}, "no truth": {"x-ipv6": "MARKER"},
+		"unknown": {"x-colour": "MARKER"}, "not a number": {"x-port": "MARKER"}, "a fraction": {"x-port": 1.5}, "no truth": {"x-ipv6": "MARKER"},
 		"no list": {"x-list": map[string]any{}}, "no text": {"x-region": []any{}}, "a list of lists": {"x-list": []any{[]any{}}},
 	} {
 		request.Options = options
@@ -131,7 +131,7 @@ func TestTyped(t *testing.T) {
 		"text":                   {kind: crdgen.String, given: "a", want: "a"},
 		"a number for a text":    {kind: crdgen.String, given: float64(1234567), err: "must be a string"},
 		"a list for a text":      {kind: crdgen.String, given: []any{"MARKER"}, err: "must be a string"},
-		"no number":              {kind: crdgen.Int, want: 0},
+		"not a number":           {kind: crdgen.Int, want: 0},
 		"empty for a number":     {kind: crdgen.Int, given: "", want: 0},
 		"a number as text":       {kind: crdgen.Int, given: " 42\n", want: 42},
 		"a negative number":      {kind: crdgen.Int, given: float64(-1), want: -1},

@@ -48,7 +48,7 @@ func Command(args []string, now time.Time) error {
 		}
 		for _, e := range entries {
 			if !e.Type().IsRegular() {
-				return fmt.Errorf("%s is no plain file", e.Name())
+				return fmt.Errorf("%s is not a regular file", e.Name())
 			}
 			content, err := os.ReadFile(filepath.Join(source, e.Name()))
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNotReadable is the error for anything that is no image with Joliet names.
-var ErrNotReadable = errors.New("this is no CD image with Joliet names")
+var ErrNotReadable = errors.New("this is not a CD image with Joliet names")
 
 const (
 	lastDescriptor   = 64

@@ -227,7 +227,7 @@ func TestImage_short_names(t *testing.T) {
 		seen := map[string]bool{}
 		for _, r := range w.records(1)[2:] {
 			require.Regexp(t, `^[A-Z0-9_]{0,8}\.[A-Z0-9_]{0,3};1$`, r.identifier)
-			require.False(t, seen[r.identifier], "%s is there twice", r.identifier)
+			require.False(t, seen[r.identifier], "%s occurs twice", r.identifier)
 			seen[r.identifier] = true
 			lines = append(lines, fmt.Sprintf("%-20s %s", r.name, r.identifier))
 		}

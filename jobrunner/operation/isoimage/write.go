@@ -101,7 +101,7 @@ func (i Image) check() error {
 			return fmt.Errorf("%q cannot be a file's name in an image", file.Name)
 		}
 		if seen[file.Name] {
-			return fmt.Errorf("the file %q is there twice", file.Name)
+			return fmt.Errorf("the file %q occurs twice", file.Name)
 		}
 		seen[file.Name] = true
 		if size += len(file.Content); size > maxContent {

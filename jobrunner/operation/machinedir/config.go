@@ -39,7 +39,7 @@ func (d Directory) Record() (clouds.Record, error) {
 	}
 	var config hostConfig
 	if err := json.Unmarshal(content, &config); err != nil {
-		return nil, errors.New("reading config.json: it is no JSON of a machine")
+		return nil, errors.New("reading config.json: it is not the JSON of a machine")
 	}
 	record, err := clouds.DecodeRecord(config.Driver)
 	if err != nil {

@@ -51,7 +51,7 @@ func (d Directory) Make() error {
 		return fmt.Errorf("emptying the machine directory: %w", err)
 	}
 	if err := os.MkdirAll(d.Path(""), 0o700); err != nil {
-		return fmt.Errorf("making the machine directory: %w", err)
+		return fmt.Errorf("creating the machine directory: %w", err)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func list(root *os.Root) ([]listed, error) {
 // readOnly does not wait for the other end of a pipe.
 const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
 
-var errNotPlain = fmt.Errorf("it is no plain file of at most %d bytes", maxFileBytes)
+var errNotPlain = fmt.Errorf("it is not a regular file of at most %d bytes", maxFileBytes)
 
 // readRegular reads what a driver names or makes: neither a device, which never ends, nor a pipe, nor more than is useful.
 func readRegular(open func() (*os.File, error)) ([]byte, fs.FileMode, error) {

@@ -313,7 +313,7 @@ func TestProcess_accidents(t *testing.T) {
 			order(t, p, what)
 			err := p.Do(t.Context(), plugin.Create)
 			require.ErrorIs(t, err, plugin.ErrUnresponsive)
-			require.EqualError(t, err, "the driver does not answer: its process ended during Create"+says)
+			require.EqualError(t, err, "the driver does not respond: its process ended during Create"+says)
 			_, err = p.Record(t.Context())
 			require.ErrorIs(t, err, plugin.ErrUnresponsive)
 		})
@@ -324,7 +324,7 @@ func TestProcess_accidents(t *testing.T) {
 func TestStart_refuses_other_protocols(t *testing.T) {
 	_, _, err := tryStart(t, "other version")
 	require.ErrorIs(t, err, plugin.ErrUnresponsive)
-	require.ErrorContains(t, err, "starting the driver: the driver does not answer in a known version: it speaks version 99 of the plugin protocol, not 1")
+	require.ErrorContains(t, err, "starting the driver: the driver does not respond in a known version: it speaks version 99 of the plugin protocol, not 1")
 	_, _, err = tryStart(t, "other service")
 	require.ErrorContains(t, err, "can't find service RpcServerDriver.GetVersion")
 }

@@ -34,7 +34,7 @@ const (
 )
 
 // ErrUnresponsive means that the driver did not answer in time, or that its process ended.
-var ErrUnresponsive = errors.New("the driver does not answer")
+var ErrUnresponsive = errors.New("the driver does not respond")
 
 // Options of Start.
 type Options struct {
@@ -142,7 +142,7 @@ func (p *Process) connect(ctx context.Context, address <-chan string) error {
 		return fmt.Errorf("%w: it printed no address: %w", ErrUnresponsive, context.Cause(ctx))
 	}
 	if !printed && p.endsNow() {
-		return fmt.Errorf("%w: its process ended at once%s", ErrUnresponsive, p.words.last)
+		return fmt.Errorf("%w: its process ended immediately%s", ErrUnresponsive, p.words.last)
 	}
 	if !isLoopback(where) {
 		return fmt.Errorf("%w: its first line is no loopback address", ErrUnresponsive)

@@ -38,7 +38,7 @@ func Serve(driver drivers.Driver, out io.Writer) error {
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
 	if _, err := fmt.Fprintln(out, listener.Addr()); err != nil {
-		return fmt.Errorf("telling where the driver is served: %w", err)
+		return fmt.Errorf("printing the driver's address: %w", err)
 	}
 	for {
 		select {
@@ -46,7 +46,7 @@ func Serve(driver drivers.Driver, out io.Writer) error {
 			return nil
 		case <-served.HeartbeatCh:
 		case <-time.After(silence):
-			return fmt.Errorf("the client was silent for %s", silence)
+			return fmt.Errorf("the client sent no request for %s", silence)
 		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // ErrAnother means that there is another Secret of the name.
-var ErrAnother = errors.New("it is not the one that this Job was made for: a backup has brought back the Job, or the Secret. Nothing is done")
+var ErrAnother = errors.New("it is not the Secret that this Job was created for: the Job or the Secret was restored from a backup. The Job does nothing")
 
 // ErrTooLarge means that the state does not fit into a Secret.
 var ErrTooLarge = errors.New("the machine's state does not fit into a Secret")
