@@ -228,7 +228,7 @@ func TestManifests_refuse(t *testing.T) {
 		`--tolerations: "" is no key`:                                 {"--tolerations=a,,b"},
 		"--image-pull-policy=Sometimes is none of Always":             {"--image-pull-policy=Sometimes"},
 		"reading --job-ca-file":                                       {"--job-ca-file=/nonexistent"},
-		"invalid value maybe for --capi: must be auto":                                {"--capi=maybe"},
+		"invalid value maybe for --capi: must be auto":                {"--capi=maybe"},
 		"--api-server-cidr=192.0.2.1 is not of the form":              {"--api-server-cidr=192.0.2.1"},
 		"192.0.2.10/24 begins within its range: write 192.0.2.0/24":   {"--api-server-cidr=192.0.2.10/24"},
 		"reading --webhook-client-ca-file":                            {"--webhook-client-ca-file=/dev/null"},
