@@ -28,7 +28,7 @@ type Words map[string]string
 // optional are the words of objects that may not be there: a text that names one of them is left out then. A machine has a template or is
 // edited itself, and a Machine has a MachineDeployment or is a lone one, so that one of each two is empty; many conditions of a control plane are about no
 // machine and no object in particular.
-var optional = []string{"job", "pod", "node", "template", "itself", "machine", "deployment", "lone", "infra", "kind", "other", "endpoint"}
+var optional = []string{"job", "pod", "node", "template", "itself", "machine", "deployment", "lone", "infra", "kind", "secret", "configmap", "other", "endpoint"}
 
 var (
 	braces = regexp.MustCompile(`\{[a-z]+\}`)

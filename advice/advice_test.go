@@ -27,6 +27,30 @@ func TestMessage(t *testing.T) {
 	require.Equal(t, "plain", Message("plain", nil))
 }
 
+// TestControlPlane_missingSecrets: each missing object is created by a command that the advice has.
+func TestControlPlane_missingSecrets(t *testing.T) {
+	for reason, want := range map[string]string{
+		rkev1.RegistrySecretMissingReason:     "kubectl create secret generic pull -n shop --type=kubernetes.io/basic-auth --from-file=username=FILE --from-file=password=FILE",
+		rkev1.SnapshotCredentialMissingReason: "kubectl create secret generic pull -n shop --from-file=accessKey=FILE --from-file=secretKey=FILE",
+		rkev1.FileSourceMissingReason: "kubectl create secret generic pull -n shop --from-file=KEY=FILE && kubectl annotate secret pull -n shop " +
+			rkev1.AuthorizedForClustersAnnotation + "=one",
+	} {
+		next := ControlPlane{Namespace: "shop", Name: "one-cp", Cluster: "one", Kind: "secret", Object: "pull"}.On(reason)
+		require.Contains(t, next[0], ": "+want, reason)
+		require.NotContains(t, strings.Join(next, "\n"), "configmap", reason)
+	}
+	next := ControlPlane{Namespace: "shop", Name: "one-cp", Cluster: "one", Kind: "configmap", Object: "files"}.On(rkev1.FileSourceMissingReason)
+	require.Contains(t, next[0], ": kubectl create configmap files -n shop --from-file=KEY=FILE && kubectl annotate configmap files -n shop ")
+}
+
+// TestControlPlane_distributionLog: advice about probes names the logs of k3s and RKE2.
+func TestControlPlane_distributionLog(t *testing.T) {
+	for _, reason := range []string{rkev1.WaitingForProbesReason, rkev1.ProbesFailingReason} {
+		next := ControlPlane{Namespace: "shop", Name: "one-cp", Machine: "web-1"}.On(reason)
+		require.Contains(t, strings.Join(next, "\n"), "drover ssh web-1 -n shop -- 'sudo journalctl -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'", reason)
+	}
+}
+
 // hostile is what somebody who may make a machine can write into its fields, to be copied into an operator's shell.
 var hostile = []string{`$(touch${IFS}marker)`, "`touch${IFS}marker`", `;touch>marker`, `a|b&c>d*\`, `"`, "{name}", "-n", "~", "ü", "https://x.example/d?a=1&b", "$HOME", "!!"}
 

@@ -14,7 +14,7 @@ type ControlPlane struct {
 	Itself, Other, Endpoint string
 	// Node is one that is of no Machine.
 	Node string
-	// Kind and Object are of the secret or configmap that a reason is about.
+	// Kind and Object are of the secret or configmap that a reason is about. Kind is in lower case.
 	Kind, Object string
 }
 
@@ -26,6 +26,9 @@ func (c ControlPlane) On(reason string) []string {
 	if c.Deployment == "" {
 		w["lone"] = c.Machine
 	}
+	if c.Kind != "" {
+		w[c.Kind] = c.Object
+	}
 	return w.Fill(controlPlane[reason]...)
 }
 
@@ -34,6 +37,8 @@ const (
 	nextSeeReleases      = "See docs/releases.md for the known releases and how to add more"
 	nextSeeSecrets       = "List the Secrets: kubectl get secrets -n {ns}"
 	nextSeeAgent         = "Check on the server whether the agent runs, and read its log: drover ssh {machine} -n {ns} -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'"
+	nextDistribution     = "Read the log of k3s or RKE2 on the server: drover ssh {machine} -n {ns} -- 'sudo journalctl -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'"
+	nextAuthorize        = " && kubectl annotate {kind} {object} -n {ns} " + rkev1.AuthorizedForClustersAnnotation + "={cluster}"
 	nextMachineLogs      = "Read the agent's report: drover logs {machine} -n {ns} --agent"
 	nextSeeMachines      = "List the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n {ns} --show-labels"
 )
@@ -95,16 +100,27 @@ var controlPlane = map[string][]string{
 		"Correct the annotation: kubectl edit machines.cluster.x-k8s.io {lone} -n {ns}",
 		"If the message names spec.common, correct it here, and in the machine template for future machines: kubectl edit {infra} -n {ns}",
 	},
-	rkev1.RegistrySecretMissingReason: {nextSeeSecrets, nextEditControlPlane},
+	rkev1.RegistrySecretMissingReason: {
+		"If the field is authConfigSecretName, create the Secret from files that contain only the value: kubectl create secret generic {secret} -n {ns} --type=kubernetes.io/basic-auth --from-file=username=FILE --from-file=password=FILE",
+		"If the field is tlsSecretName, create the Secret: kubectl create secret tls {secret} -n {ns} --cert=FILE --key=FILE",
+		nextSeeSecrets, nextEditControlPlane,
+	},
 	rkev1.RegistrySecretInvalidReason: {nextSeeSecrets, nextEditControlPlane},
-	rkev1.FileSourceMissingReason:     {"List the objects of this kind: kubectl get {kind}s -n {ns}", nextEditControlPlane},
+	rkev1.FileSourceMissingReason: {
+		"Create the Secret, and authorize the cluster: kubectl create secret generic {secret} -n {ns} --from-file=KEY=FILE" + nextAuthorize,
+		"Create the ConfigMap, and authorize the cluster: kubectl create configmap {configmap} -n {ns} --from-file=KEY=FILE" + nextAuthorize,
+		"List the objects of this kind: kubectl get {kind}s -n {ns}", nextEditControlPlane,
+	},
 	rkev1.FileSourceNotAuthorizedReason: {
 		"Authorize the cluster. If the annotation already lists other clusters, include them, separated by commas, and add --overwrite: kubectl annotate {kind} {object} -n {ns} " +
 			rkev1.AuthorizedForClustersAnnotation + "={cluster}",
 		nextEditControlPlane,
 	},
-	rkev1.FileSourceInvalidReason:          {nextEditControlPlane},
-	rkev1.SnapshotCredentialMissingReason:  {nextSeeSecrets, nextEditControlPlane},
+	rkev1.FileSourceInvalidReason: {nextEditControlPlane},
+	rkev1.SnapshotCredentialMissingReason: {
+		"Create the Secret from files that contain only the value: kubectl create secret generic {secret} -n {ns} --from-file=accessKey=FILE --from-file=secretKey=FILE",
+		nextSeeSecrets, nextEditControlPlane,
+	},
 	rkev1.SnapshotCredentialInvalidReason:  {nextSeeSecrets, nextEditControlPlane},
 	rkev1.NoRoleReason:                     {nextSeeMachines},
 	rkev1.OperatingSystemUnsupportedReason: {nextSeeMachines},
@@ -134,8 +150,8 @@ var controlPlane = map[string][]string{
 	rkev1.CertificateUnverifiedReason: {"Add the authority that signed the certificate to ca.crt of the Secret that --agents-cert-secret names"},
 	rkev1.CertificateAnnouncedReason:  {"Wait until then. To serve it immediately, see docs/endpoint.md"},
 	rkev1.ProbesFailingReason: {
-		"Read the distribution's own log on the server: drover ssh {machine} -n {ns} -- 'journalctl -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'",
+		nextDistribution,
 		nextMachineLogs, "If a change caused it, revert the change: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",
 	},
-	rkev1.WaitingForProbesReason: {nextMachineLogs, "Read the distribution's own log on the server: drover ssh {machine} -n {ns}"},
+	rkev1.WaitingForProbesReason: {nextMachineLogs, nextDistribution},
 }

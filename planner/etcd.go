@@ -76,7 +76,7 @@ func (l *look) snapshotCredential(name string) (map[string][]byte, error) {
 		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q does not exist or is not shared: create it, and list "+
 			"this namespace, %s, in its annotation %s", name, l.Namespace, rkev1.AllowedNamespacesAnnotation)
 	case !found:
-		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q does not exist in the control plane's namespace", name)
+		return nil, because(rkev1.SnapshotCredentialMissingReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q does not exist in the control plane's namespace", name).of(SecretKind, name)
 	case valueOf(object.Data, "accessKey") == "" || valueOf(object.Data, "secretKey") == "":
 		return nil, because(rkev1.SnapshotCredentialInvalidReason, "spec.etcd.s3.cloudCredentialName: Secret %.100q must have the keys accessKey and secretKey", name)
 	}

@@ -84,7 +84,7 @@ func mirrors(spec *rkev1.Registry) map[string]plan.Mirror {
 func (p *planner) registrySecret(host, field, name string) (Object, error) {
 	object, found := p.Objects[ObjectKey{SecretKind, name}]
 	if !found {
-		return object, because(rkev1.RegistrySecretMissingReason, "spec.registries.configs[%.100q].%s: Secret %.100q does not exist in the control plane's namespace", host, field, name)
+		return object, because(rkev1.RegistrySecretMissingReason, "spec.registries.configs[%.100q].%s: Secret %.100q does not exist in the control plane's namespace", host, field, name).of(SecretKind, name)
 	}
 	return object, nil
 }

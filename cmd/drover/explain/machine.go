@@ -230,6 +230,7 @@ func (d *decision) decideNoNode() {
 // nextNodeUnwell is for a node that was well before.
 var nextNodeUnwell = []string{
 	"See the state of the kubelet: drover ssh {name} -n {ns} -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'",
+	"Read the log of the kubelet, k3s or RKE2: drover ssh {name} -n {ns} -- 'sudo journalctl -u kubelet -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'",
 	"If the login fails, look at the server in the cloud",
 	"If the server is lost, delete its Machine. Never delete the cluster's only server, which holds the cluster's data: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
 }

@@ -116,6 +116,7 @@ func endDecisions() map[string]decision {
 . Node.Ready: Kubelet stopped posting node status.; Node.DiskPressure: Kubelet stopped posting node status.
 . Its Node web-1 is not healthy or not reachable. The server may be off, gone or overloaded.
 > See the state of the kubelet: drover ssh web-1 -n shop -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'
+> Read the log of the kubelet, k3s or RKE2: drover ssh web-1 -n shop -- 'sudo journalctl -u kubelet -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'
 > If the login fails, look at the server in the cloud
 > If the server is lost, delete its Machine. Never delete the cluster's only server, which holds the cluster's data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
@@ -130,6 +131,7 @@ func endDecisions() map[string]decision {
 . Its Node web-1 does not exist any more. It was deleted, or the server is gone.
 > If its Node was deleted, restart the kubelet, which registers its Node only when it starts: drover ssh web-1 -n shop -- "sudo systemctl try-restart 'k3s*' 'rke2*' 'kubelet*'"
 > See the state of the kubelet: drover ssh web-1 -n shop -- 'systemctl status --no-pager kubelet k3s k3s-agent rke2-server rke2-agent; df -h'
+> Read the log of the kubelet, k3s or RKE2: drover ssh web-1 -n shop -- 'sudo journalctl -u kubelet -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'
 > If the login fails, look at the server in the cloud
 > If the server is lost, delete its Machine. Never delete the cluster's only server, which holds the cluster's data: kubectl -n shop delete machine.cluster.x-k8s.io web-1
 `},
