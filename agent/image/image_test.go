@@ -122,6 +122,7 @@ func TestUnpack(t *testing.T) {
 			require.Len(t, beside, 1)
 			if tt.says != "" {
 				require.ErrorContains(t, err, tt.says)
+				require.NotContains(t, err.Error(), "\n")
 				return
 			}
 			require.NoError(t, err)
@@ -238,8 +239,10 @@ func TestPull(t *testing.T) {
 		"with a wrong password":        {config("auth: {username: user, password: wrong}"), host(mirror) + "/rancher/installer:v1", "401"},
 		"by an unknown certificate":    {"", host(mirror) + "/rancher/installer:v1", "unknown authority"},
 		"what is not there":            {good, host(mirror) + "/rancher/installer:v9", "MANIFEST_UNKNOWN"},
-		"no name":                      {good, "In Valid", "parsing image name"},
-		"no configuration":             {"mirrors: [", "a", "it is not YAML"},
+		"two registries fail, in one line": {good + "mirrors: {127.0.0.1:1: {endpoint: ['https://127.0.0.1:2', 'https://" + host(mirror) + "']}}", "127.0.0.1:1/rancher/installer:v9",
+			"if that is wanted; from " + host(mirror) + ": "},
+		"no name":          {good, "In Valid", "parsing image name"},
+		"no configuration": {"mirrors: [", "a", "it is not YAML"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "registries.yaml")

@@ -54,13 +54,18 @@ func (p *Puller) Unpack(ctx context.Context, image, folder string) error {
 	if err != nil {
 		return err
 	}
-	var all []error
+	var all error
 	for _, source := range sources {
 		err := p.pull(ctx, source, folder)
 		if err == nil {
 			return nil
 		}
-		all = append(all, fmt.Errorf("from %s: %w", source.ref.Context().RegistryStr(), err))
+		err = fmt.Errorf("from %s: %w", source.ref.Context().RegistryStr(), err)
+		if all == nil {
+			all = err
+		} else {
+			all = fmt.Errorf("%w; %w", all, err) // a condition shows it in one line
+		}
 		if ctx.Err() != nil {
 			break
 		}
@@ -71,7 +76,7 @@ func (p *Puller) Unpack(ctx context.Context, image, folder string) error {
 			return err
 		}
 	}
-	return errors.Join(all...)
+	return all
 }
 
 func (p *Puller) pull(ctx context.Context, s source, folder string) error {
