@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -19,6 +20,9 @@ import (
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
+
+// agentManager is the field manager of the agent's changes.
+const agentManager = "drover-agent"
 
 // Write writes a plan Secret's reports as text: what is wrong first, then what the instructions said. The output of instructions comes as it is,
 // and may hold what they knew; nothing of the plan is written. An error means that a report could not be read or written.
@@ -67,8 +71,11 @@ func agent(text *strings.Builder, secret *corev1.Secret, status plan.AgentStatus
 	case status.Version != "":
 		fmt.Fprintf(text, "Agent %s on %s.\n", status.Version, status.Platform)
 	}
+	if reported := lastReport(secret); !reported.IsZero() {
+		fmt.Fprintf(text, "Its last report: %s.\n", reported.UTC().Format(time.RFC3339))
+	}
 	if seen := secret.Annotations[rkev1.AgentSeenAnnotation]; seen != "" {
-		fmt.Fprintf(text, "It called the manager last at %s; it does every %s.\n", seen, duration.HumanDuration(connect.TokenLife/2))
+		fmt.Fprintf(text, "It last renewed its access at %s; it renews it every %s.\n", seen, duration.HumanDuration(connect.TokenLife/2))
 	}
 	if len(data[plan.KeyPlan]) == 0 {
 		text.WriteString("It has no plan yet.\n")
@@ -85,6 +92,18 @@ func agent(text *strings.Builder, secret *corev1.Secret, status plan.AgentStatus
 		}
 	}
 	text.WriteString(".\n")
+}
+
+// lastReport is the time at which the agent last changed its plan Secret; zero if it never did. The API server records it for each field
+// manager, and the agent is the field manager that its user agent names.
+func lastReport(secret *corev1.Secret) time.Time {
+	var last time.Time
+	for _, entry := range secret.ManagedFields {
+		if entry.Manager == agentManager && entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	return last
 }
 
 // outputs writes what is kept: of an attempt that failed, else of the one that succeeded, and of periodic instructions.

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -102,7 +104,22 @@ func TestWrite_cleaning(t *testing.T) {
 	secret.Annotations = map[string]string{rkev1.CleansAnnotation: "uid", rkev1.AgentSeenAnnotation: "2026-03-01T12:00:00Z"}
 	var out strings.Builder
 	require.NoError(t, agentlog.Write(&out, secret))
-	require.Equal(t, "Agent v1 on linux/amd64.\nIt called the manager last at 2026-03-01T12:00:00Z; it does every 3h.\nIts plan, which cleans the host: in-progress.\n", out.String())
+	require.Equal(t, "Agent v1 on linux/amd64.\nIt last renewed its access at 2026-03-01T12:00:00Z; it renews it every 3h.\nIts plan, which cleans the host: in-progress.\n", out.String())
+}
+
+// TestWrite_lastReport: the agent's last change of its plan Secret is newer than its last renewal of access.
+func TestWrite_lastReport(t *testing.T) {
+	secret := &corev1.Secret{Data: reports(t, plan.AgentStatus{Version: "v1", Platform: "linux/amd64"}, nil)}
+	secret.Annotations = map[string]string{rkev1.AgentSeenAnnotation: "2026-03-01T12:00:00Z"}
+	for manager, hour := range map[string]int{"drover-agent": 14, "manager": 15} {
+		for _, earlier := range []int{0, 1} {
+			changed := metav1.Date(2026, 3, 1, hour-earlier, 30, 0, 0, time.UTC)
+			secret.ManagedFields = append(secret.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &changed})
+		}
+	}
+	var out strings.Builder
+	require.NoError(t, agentlog.Write(&out, secret))
+	require.Contains(t, out.String(), "Its last report: 2026-03-01T14:30:00Z.\nIt last renewed its access at 2026-03-01T12:00:00Z; it renews it every 3h.\n")
 }
 
 // A report that cannot be read is an error, and keeps nothing else from being told.
