@@ -119,6 +119,9 @@ func (e *env) find(ctx context.Context, api *inventory.API, namespace, name stri
 	if notFound, ok := errors.AsType[*inventory.NotFoundError](err); ok {
 		notFound.Command = e.Name
 	}
+	if _, unknown := errors.AsType[*inventory.UnknownKindError](err); unknown {
+		err = &usageError{fmt.Errorf("%w%s", err, e.insteadOf(name, namespace)), e.Name + " --help"}
+	}
 	return target, err
 }
 

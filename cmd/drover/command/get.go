@@ -32,8 +32,9 @@ type getOptions struct {
 func newGet(e *env) *cobra.Command {
 	o := &getOptions{}
 	cmd := &cobra.Command{
-		Use:   "get [NAME...]",
-		Short: "List machines of all drivers",
+		Use:        "get [NAME...]",
+		SuggestFor: []string{"list", "ls", "machines", "clusters", "nodes"},
+		Short:      "List machines of all drivers",
 		Long: `List machines of all drivers, with phase, address and the reason why they are not ready.
 NAME is a machine or the CAPI Machine that owns it; without names all are listed.`,
 		Example: `  {name} get
@@ -80,6 +81,7 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 	drivers, _ := api.Drivers(ctx)
 	selected, missing := selectNamed(machines, o.names)
 	api.NotePaused(ctx, list.Namespace, selected)
+	api.NoteLeaving(ctx, list.Namespace, selected)
 	if err := e.printMachines(o, listing.NewMachineList(selected, drivers)); err != nil {
 		return err
 	}
@@ -91,9 +93,9 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 	}
 	switch {
 	case len(missing) > 0 && list.Namespace == "":
-		return fmt.Errorf("no machine is called %s", quoted(missing))
+		return fmt.Errorf("no machine is called %s%s", quoted(missing), e.insteadOf(missing[0], namespace))
 	case len(missing) > 0:
-		return fmt.Errorf("no machine is called %s in namespace %q (see '%s get -A')", quoted(missing), list.Namespace, e.Name)
+		return fmt.Errorf("no machine is called %s in namespace %q (see '%s get -A')%s", quoted(missing), list.Namespace, e.Name, e.insteadOf(missing[0], namespace))
 	}
 	if len(selected) > 0 || !o.output.isTable() {
 		return nil
@@ -301,6 +303,7 @@ func (e *env) watch(ctx context.Context, w *watching) error {
 		if selected, _ := selectNamed([]*facts.Machine{m}, w.options.names); len(selected) == 0 {
 			continue
 		}
+		w.api.NoteLeaving(ctx, m.Namespace, []*facts.Machine{m})
 		listed := listing.NewMachine(m, w.drivers)
 		if change.Deleted {
 			listed.Phase, listed.Reason, listed.Message = "Deleted", "", ""

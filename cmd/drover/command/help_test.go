@@ -113,7 +113,11 @@ func TestHelpOfRoot(t *testing.T) {
 		require.NotContains(t, bare.out, hidden, "what a kubeconfig has is no flag")
 	}
 	for args, want := range map[string]string{
-		"whi": `unknown command "whi" (did you mean "why"?)`, "xyz": `unknown command "xyz"`, "--nope": "unknown flag: --nope", "get drivers --nope": "unknown flag: --nope",
+		"whi": `unknown command "whi" (did you mean "why"?)`, "xyz": `unknown command "xyz"`,
+		"describe": `unknown command "describe" (did you mean "why"?)`, "list": `unknown command "list" (did you mean "get"?)`,
+		"create": `unknown command "create": clusters and machines are Kubernetes objects, so use 'kubectl create'; docs/get-started-first-cluster.md has a first manifest`,
+		"delete": `unknown command "delete": delete the Cluster, MachineDeployment or Machine with 'kubectl delete', which removes its servers`,
+		"--nope": "unknown flag: --nope", "get drivers --nope": "unknown flag: --nope",
 		"get --request-timeout soon":  "--request-timeout=soon is no duration such as 30s",
 		"why a --request-timeout -1s": "--request-timeout=-1s is no duration such as 30s", "get --as-group staff": "--as-group needs --as",
 		"completion": "", "help": "", "help why": "", "help get drivers": "", "help completion bash": "", "get -q": "unknown shorthand flag: 'q' in -q", "-n": "flag needs an argument: 'n' in -n",

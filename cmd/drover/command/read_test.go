@@ -174,7 +174,7 @@ func TestAmbiguousName(t *testing.T) {
 	require.Contains(t, r.errOut, "digitaloceanmachine.rke-machine.cattle.io/web-1, genericmachine.rke-machine.cattle.io/web-1")
 	require.Contains(t, c.ok(t, "why", "genericmachine/web-1"), "GenericMachine")
 	r = c.drover(t, "why", "nonsense/web-1")
-	require.Equal(t, 1, r.code)
+	require.Equal(t, 2, r.code, "a mistake in the command line")
 	require.Contains(t, r.errOut, `no kind of machines is called "nonsense"`)
 }
 

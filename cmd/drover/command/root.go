@@ -140,5 +140,11 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
 		return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], similar[0])
 	}
+	switch args[0] {
+	case "create", "apply", "edit", "scale":
+		return fmt.Errorf("unknown command %q: clusters and machines are Kubernetes objects, so use 'kubectl %[1]s'; docs/get-started-first-cluster.md has a first manifest", args[0])
+	case "delete", "remove", "rm":
+		return fmt.Errorf("unknown command %q: delete the Cluster, MachineDeployment or Machine with 'kubectl delete', which removes its servers", args[0])
+	}
 	return fmt.Errorf("unknown command %q", args[0])
 }

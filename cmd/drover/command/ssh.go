@@ -15,8 +15,9 @@ import (
 func newSSH(e *env) *cobra.Command {
 	var login access.Login
 	cmd := &cobra.Command{
-		Use:   "ssh NAME [-- OPTION... COMMAND...]",
-		Short: "Log in to a machine's server",
+		Use:        "ssh NAME [-- OPTION... COMMAND...]",
+		SuggestFor: []string{"exec", "login", "shell"},
+		Short:      "Log in to a machine's server",
 		Long: `Log in to a machine's server, or run a command there, with your own OpenSSH client.
 
 drover runs ssh with the key, the user, the address and the host key of the machine's state Secret. Everything after -- is passed to
@@ -122,8 +123,9 @@ func newSCP(e *env) *cobra.Command {
 	var login access.Login
 	var recursive bool
 	cmd := &cobra.Command{
-		Use:   "scp SOURCE... DESTINATION [-- OPTION...]",
-		Short: "Copy files to or from a machine's server",
+		Use:        "scp SOURCE... DESTINATION [-- OPTION...]",
+		SuggestFor: []string{"cp", "copy"},
+		Short:      "Copy files to or from a machine's server",
 		Long: `Copy files to or from a machine's server with your own OpenSSH client. Paths on the server are written NAME:path; a relative path
 begins in the user's home directory. Write ./ before a local path that has a colon.
 

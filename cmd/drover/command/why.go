@@ -19,8 +19,9 @@ import (
 func newWhy(e *env) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
-		Use:   "why NAME",
-		Short: "Tell what a machine or a cluster waits for or why it failed, and what to do next",
+		Use:        "why NAME",
+		SuggestFor: []string{"describe", "explain", "status"},
+		Short:      "Tell what a machine or a cluster waits for or why it failed, and what to do next",
 		Long: `Tell on one screen what a machine or a cluster waits for or why it failed, and what to do next.
 
 NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), a CAPI Cluster (cluster/NAME), an
@@ -66,7 +67,7 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 	}
 	target, err := e.find(ctx, api, namespace, name)
 	if _, unknown := errors.AsType[*inventory.UnknownKindError](err); unknown {
-		return nil, fmt.Errorf("%w; why takes also cluster, rkecontrolplane (rcp), machinedeployment (md), machineset (ms), driver", err)
+		return nil, &usageError{fmt.Errorf("%w; why also takes cluster, rkecontrolplane (rcp), machinedeployment (md), machineset (ms), driver", err), e.Name + " why --help"}
 	}
 	notFound, isNotFound := errors.AsType[*inventory.NotFoundError](err)
 	if err != nil && !isNotFound || isNotFound && len(notFound.Others) > 0 { // the traces of the name are those of what has it
@@ -100,18 +101,6 @@ func (e *env) explainBare(ctx context.Context, api *inventory.API, namespace, na
 		return controlPlane
 	}
 	return explain.GoneCluster(api.ClusterRemains(ctx, namespace, name), e.called())
-}
-
-// otherKinds are the words before a name that is no machine's.
-var otherKinds = map[string]string{
-	"cluster": "Cluster", "clusters": "Cluster", "cl": "Cluster", "cluster.cluster.x-k8s.io": "Cluster", "clusters.cluster.x-k8s.io": "Cluster",
-	"rkecontrolplane": "RKEControlPlane", "rkecontrolplanes": "RKEControlPlane", "rcp": "RKEControlPlane",
-	"rkecontrolplane.rke.cattle.io": "RKEControlPlane", "rkecontrolplanes.rke.cattle.io": "RKEControlPlane",
-	"driver": "NodeDriver", "drivers": "NodeDriver", "nodedriver": "NodeDriver", "nodedrivers": "NodeDriver", "nd": "NodeDriver",
-	"nodedriver.management.cattle.io": "NodeDriver", "nodedrivers.management.cattle.io": "NodeDriver",
-	"md": "MachineDeployment", "machinedeployment": "MachineDeployment", "machinedeployments": "MachineDeployment",
-	"machinedeployment.cluster.x-k8s.io": "MachineDeployment",
-	"ms":                                 "MachineSet", "machineset": "MachineSet", "machinesets": "MachineSet", "machineset.cluster.x-k8s.io": "MachineSet",
 }
 
 // explainOther explains what is no machine.

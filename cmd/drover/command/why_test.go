@@ -50,7 +50,9 @@ func TestWhyTakesNames(t *testing.T) {
 		}
 	}
 	require.Contains(t, requireError(t, c.drover(t, "why", "cluster/none")), `no Cluster "none" in namespace "`+c.namespace+`" (see 'kubectl get clusters.cluster.x-k8s.io -A'), and nothing with its label is left`)
-	require.Contains(t, requireError(t, c.drover(t, "why", "car/one")), "why takes also cluster, rkecontrolplane (rcp), machinedeployment (md), machineset (ms), driver")
+	unknown := c.drover(t, "why", "car/one")
+	require.Equal(t, 2, unknown.code)
+	require.Contains(t, unknown.errOut, "why also takes cluster, rkecontrolplane (rcp), machinedeployment (md), machineset (ms), driver; see 'drover why --help'\n")
 	require.Contains(t, requireError(t, c.drover(t, "why", "rcp/none")), `no RKEControlPlane "none" in namespace`)
 	require.Contains(t, c.ok(t, "__complete", "why", "cluster/o"), "cluster/one\n")
 	for typed, offered := range map[string]string{"rkecontrolplane/o": "rkecontrolplane/one-cp\n:4\n", "rcp/o": "rcp/one-cp\n:4\n", "cl": "cluster/\n:6\n",

@@ -55,6 +55,9 @@ type Machine struct {
 	Kind Kind `json:"-"`
 	// ClusterPaused tells that the specification of its Cluster says so, which the manager may not have seen yet.
 	ClusterPaused bool `json:"-"`
+	// Leaving is the condition Deleting of its CAPI Machine while Cluster API has not deleted this machine yet, for example because it
+	// drains the Node; nil otherwise.
+	Leaving *metav1.Condition `json:"-"`
 
 	metav1.ObjectMeta `json:"metadata"`
 

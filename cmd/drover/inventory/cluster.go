@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -56,6 +57,26 @@ func (a *API) NotePaused(ctx context.Context, namespace string, machines []*fact
 	}
 	for _, m := range machines {
 		m.ClusterPaused = paused[types.NamespacedName{Namespace: m.Namespace, Name: m.ClusterName()}]
+	}
+}
+
+// NoteLeaving notes the machines whose CAPI Machine is being deleted. Without the permission to list CAPI Machines, it notes none.
+func (a *API) NoteLeaving(ctx context.Context, namespace string, machines []*facts.Machine) {
+	if len(machines) == 0 {
+		return
+	}
+	leaving := map[types.NamespacedName]*metav1.Condition{}
+	owners, _ := list(ctx, a, capiMachines, ListOptions{Namespace: namespace}, decode[clusterv1.Machine])
+	for _, owner := range owners {
+		if owner.DeletionTimestamp != nil {
+			deleting := ptr.Deref(meta.FindStatusCondition(owner.Status.Conditions, clusterv1.MachineDeletingCondition), metav1.Condition{})
+			leaving[types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}] = &deleting
+		}
+	}
+	for _, m := range machines {
+		if m.DeletionTimestamp == nil {
+			m.Leaving = leaving[types.NamespacedName{Namespace: m.Namespace, Name: m.CAPIMachineName()}]
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 // APIVersion heads the documents of -o json and -o yaml. Fields are only ever added.
 const APIVersion = "cli.drover.cattle.io/v1"
 
+// phaseDraining is shown while Cluster API drains the Node of a machine that is being deleted.
+const phaseDraining = "Draining"
+
 // List is what `drover get`, `drover get drivers` and `drover gc` print with -o json, also for a single name.
 type List[T any] struct {
 	APIVersion string `json:"apiVersion"`
@@ -82,6 +85,15 @@ func NewMachine(m *facts.Machine, drivers []v3.NodeDriver) Machine {
 	case !s.Ready:
 		s.Reason = ready.Reason
 		s.Message, _ = advice.Split(ready.Message)
+	}
+	if leaving := m.Leaving; leaving != nil {
+		s.Phase = rkev1.PhaseDeleting
+		if leaving.Reason == clusterv1.MachineDeletingDrainingNodeReason {
+			s.Phase = phaseDraining
+		}
+		if !s.Paused {
+			s.Reason, s.Message = leaving.Reason, leaving.Message
+		}
 	}
 	if next := m.Status.NextAttemptTime; next != nil {
 		when := next.UTC()
