@@ -51,6 +51,9 @@ func (k *Kubeconfig) Write(path string, force bool) error {
 	if err != nil {
 		return err
 	}
+	if path, err = followLink(path); err != nil {
+		return err
+	}
 	if !force {
 		// A file is replaced that is this cluster's and nothing else.
 		there, err := clientcmd.LoadFromFile(path)
@@ -70,6 +73,18 @@ func (k *Kubeconfig) Write(path string, force bool) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
+}
+
+// followLink is the file that a symbolic link names, which is replaced in place of the link; any other path stays.
+func followLink(path string) (string, error) {
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return path, nil //nolint:nilerr // a file that does not exist is created
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", fmt.Errorf("following the link %s: %w", path, err)
+	}
+	return target, nil
 }
 
 // Merge adds it to the user's kubeconfig, and replaces what an earlier Merge added; use makes it the current context. It says which file was

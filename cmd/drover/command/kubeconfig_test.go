@@ -68,6 +68,22 @@ func TestKubeconfig_written(t *testing.T) {
 	c.answers(t, requirePrivate(t, file), c.namespace+"/store")
 }
 
+// TestKubeconfig_throughALink: the file that the link names is written, and the link stays.
+func TestKubeconfig_throughALink(t *testing.T) {
+	c := withKubeconfig(t)
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink("real", link))
+	require.Contains(t, requireError(t, c.drover(t, "kubeconfig", "store", "--file", link)), "following the link "+link)
+	require.NoError(t, os.WriteFile(file, []byte("the user's own"), 0o600))
+	require.Contains(t, requireError(t, c.drover(t, "kubeconfig", "store", "--file", link)), "holds something else")
+	c.ok(t, "kubeconfig", "store", "--file", link, "--force")
+	c.answers(t, requirePrivate(t, file), "")
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink)
+}
+
 // What the user has stays, whose current context changes only when he says so.
 func TestKubeconfig_merged(t *testing.T) {
 	c := withKubeconfig(t)
