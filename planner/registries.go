@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-project/drover/api/keys"
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -212,6 +214,12 @@ func (p *planner) tlsSecret(host string, config rkev1.RegistryConfig) (certifica
 	certificate, key, ca = secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], config.CABundle
 	if secret.Type != string(corev1.SecretTypeTLS) || len(certificate) == 0 || len(key) == 0 {
 		return nil, nil, nil, invalid("is not of type " + string(corev1.SecretTypeTLS) + ", or lacks " + corev1.TLSCertKey + " or " + corev1.TLSPrivateKeyKey)
+	}
+	if err := keys.CheckKey(key); err != nil {
+		return nil, nil, nil, invalid("has in " + corev1.TLSPrivateKeyKey + " a key that " + err.Error())
+	}
+	if err := errors.Join(keys.CheckCertificates(certificate), keys.CheckCertificates(secret.Data["ca.crt"])); err != nil {
+		return nil, nil, nil, invalid(err.Error())
 	}
 	if _, err := tls.X509KeyPair(certificate, key); err != nil {
 		return nil, nil, nil, invalid("has no certificate in " + corev1.TLSCertKey + " that matches the private key in " + corev1.TLSPrivateKeyKey)

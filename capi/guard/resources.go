@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/api/keys"
 	"github.com/drover-project/drover/capi/kubeconfig"
 )
 
@@ -108,7 +109,7 @@ func (c Authorities) Get(ctx context.Context, key client.ObjectKey, obj client.O
 	if !ok || !strings.HasSuffix(key.Name, "-"+string(secret.ClusterCA)) {
 		return nil
 	}
-	if err := errors.Join(kubeconfig.CheckKey(read.Data[secret.TLSKeyDataName]), kubeconfig.CheckCertificates(read.Data[secret.TLSCrtDataName])); err != nil {
+	if err := errors.Join(keys.CheckKey(read.Data[secret.TLSKeyDataName]), keys.CheckCertificates(read.Data[secret.TLSCrtDataName])); err != nil {
 		return fmt.Errorf("the authority in Secret %s %w", key.Name, err)
 	}
 	return nil

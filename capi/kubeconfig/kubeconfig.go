@@ -5,12 +5,7 @@ package kubeconfig
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,6 +15,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-project/drover/api/keys"
 )
 
 // maxSize is the size of the largest kubeconfig that is parsed; the usual ones have some 6 KiB.
@@ -94,7 +91,7 @@ func readCluster(at string, fields map[string]any, config *rest.Config) (err err
 	}
 	config.Host = target.String() // as it was understood here
 	config.ServerName, config.Insecure = text(fields["tls-server-name"]), fields["insecure-skip-tls-verify"] == true
-	if config.CAData, err = inline(at, fields, "certificate-authority-data", CheckCertificates); err != nil {
+	if config.CAData, err = inline(at, fields, "certificate-authority-data", keys.CheckCertificates); err != nil {
 		return err
 	}
 	if config.Insecure && len(config.CAData) > 0 {
@@ -105,10 +102,10 @@ func readCluster(at string, fields map[string]any, config *rest.Config) (err err
 
 func readUser(at string, fields map[string]any, config *rest.Config) (err error) {
 	config.BearerToken, config.Username, config.Password = text(fields["token"]), text(fields["username"]), text(fields["password"])
-	if config.CertData, err = inline(at, fields, "client-certificate-data", CheckCertificates); err != nil {
+	if config.CertData, err = inline(at, fields, "client-certificate-data", keys.CheckCertificates); err != nil {
 		return err
 	}
-	if config.KeyData, err = inline(at, fields, "client-key-data", CheckKey); err != nil {
+	if config.KeyData, err = inline(at, fields, "client-key-data", keys.CheckKey); err != nil {
 		return err
 	}
 	if (len(config.CertData) == 0) != (len(config.KeyData) == 0) {
@@ -227,70 +224,4 @@ func CountNodes(node *yaml.Node, most int) int {
 		}
 	}
 	return count
-}
-
-// What a user's key or certificate makes our process compute. A signature with a key of eight primes and 16,384 bits takes ten seconds, which no
-// deadline ends, and so does only reading it.
-const (
-	// maxKeyBits bounds RSA keys that we sign with, maxKeySize their encoding, maxAuthorityBits RSA keys that we check signatures with.
-	maxKeyBits, maxKeySize, maxAuthorityBits = 4096, 3 << 10, 8192
-	// maxBlocks bounds what stands in a key's field (an EC key has its parameters beside it), maxCertificates certificates in one field.
-	maxBlocks, maxCertificates = 4, 50
-)
-
-// CheckKey refuses a private key in PEM that costs more than the usual ones. What is no key is for who uses it to refuse.
-func CheckKey(content []byte) error {
-	const advice = "use ECDSA, or RSA of at most 4096 bits with two primes"
-	count := 0
-	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
-		if count++; count > maxBlocks {
-			return errors.New("has more than 4 blocks of PEM: keep the key that is needed")
-		}
-		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
-			continue
-		}
-		if len(block.Bytes) > maxKeySize {
-			return errors.New("is too large a key: " + advice)
-		}
-		if key := rsaKey(block.Bytes); key != nil && (key.N.BitLen() > maxKeyBits || len(key.Primes) != 2) {
-			return errors.New("is too large a key: " + advice)
-		}
-	}
-	return nil
-}
-
-func rsaKey(der []byte) *rsa.PrivateKey {
-	if key, err := x509.ParsePKCS1PrivateKey(der); err == nil {
-		return key
-	}
-	key, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return nil
-	}
-	found, _ := key.(*rsa.PrivateKey)
-	return found
-}
-
-// CheckCertificates refuses certificates in PEM that cost more than the usual ones to check others with.
-func CheckCertificates(content []byte) error {
-	count := 0
-	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
-		if count++; count > maxCertificates {
-			return errors.New("has more than 50 certificates: keep the ones that are needed")
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			continue
-		}
-		switch key := cert.PublicKey.(type) {
-		case *rsa.PublicKey:
-			if key.N.BitLen() > maxAuthorityBits {
-				return errors.New("has a certificate with too large a key: use ECDSA, or RSA of at most 8192 bits")
-			}
-		case *ecdsa.PublicKey, ed25519.PublicKey:
-		default:
-			return errors.New("has a certificate with another key than RSA, ECDSA or Ed25519")
-		}
-	}
-	return nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"sigs.k8s.io/cluster-api/util/secret"
 
-	"github.com/drover-project/drover/capi/kubeconfig"
+	"github.com/drover-project/drover/api/keys"
 	"github.com/drover-project/drover/planner"
 )
 
@@ -139,7 +139,7 @@ func Check(purpose secret.Purpose, data map[string][]byte, now time.Time) error 
 }
 
 func parseCertificate(text []byte) (*x509.Certificate, error) {
-	if err := kubeconfig.CheckCertificates(text); err != nil {
+	if err := keys.CheckCertificates(text); err != nil {
 		return nil, err
 	}
 	block, _ := pem.Decode(text)
@@ -155,7 +155,7 @@ func parseCertificate(text []byte) (*x509.Certificate, error) {
 
 // parseKey reads the first private key; an EC key may have its parameters before it.
 func parseKey(text []byte) (crypto.Signer, error) {
-	if err := kubeconfig.CheckKey(text); err != nil {
+	if err := keys.CheckKey(text); err != nil {
 		return nil, err
 	}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
