@@ -140,7 +140,7 @@ func (u *usage) add(value reflect.Value) error {
 	if u.elementsLeft < 0 {
 		return nil
 	}
-	if raw, ok := value.Interface().(apiextensionsv1.JSON); ok {
+	if raw, ok := reflect.TypeAssert[apiextensionsv1.JSON](value); ok {
 		u.bytes += len(raw.Raw)
 		elements, err := measure(raw.Raw, u.elementsLeft, maxLevels)
 		if u.elementsLeft -= elements; u.elementsLeft < 0 {

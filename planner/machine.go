@@ -116,7 +116,7 @@ func (l *look) canHavePlan() *fault {
 		return because(rkev1.MachineDeletingReason, "it is being deleted, and its plan is not changed")
 	case l.Roles == (Roles{}):
 		return because(rkev1.NoRoleReason, "it has none of the labels %s, %s and %s", rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel, rkev1.WorkerRoleLabel)
-	case l.OS != "" && l.OS != "linux":
+	case cmp.Or(l.OS, "linux") != "linux":
 		return because(rkev1.OperatingSystemUnsupportedReason, "its label %s is %.40q, and only linux is supported", rkev1.OSLabel, l.OS)
 	case l.Roles.IsServer() && !l.isInit():
 		return because(rkev1.TierUnsupportedReason, "%s is the cluster's server. Drover does not support further machines with the etcd or control-plane role yet", l.init.Name)

@@ -414,6 +414,7 @@ func TestNewDelivered(t *testing.T) {
 func TestNewDelivered_cost(t *testing.T) {
 	raw := []byte(`{"instructions":[` + strings.Repeat("{},", 130_000) + "{}]}")
 	result := testing.Benchmark(func(b *testing.B) {
+		b.Helper()
 		for b.Loop() {
 			planner.NewDelivered(raw)
 		}

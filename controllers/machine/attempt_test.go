@@ -123,7 +123,7 @@ func TestNodeLost_create(t *testing.T) {
 	s.clock.SetTime(time.Now().Add(2 * time.Minute))
 	s.reconcile()
 	says := s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.NodeSilentReason).Message
-	for _, part := range []string{"its node gone-1 is silent since ", "kubectl delete node gone-1", "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"} {
+	for _, part := range []string{"its node gone-1 has been unreachable since ", "kubectl delete node gone-1", "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"} {
 		require.Contains(t, says, part)
 	}
 	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 2))

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -28,10 +28,12 @@ func (r *Reconciler) registered(ctx context.Context, s *scope, claim state.Claim
 	}
 	secret := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: plan.SecretName(ref.Name)}
-	if err := r.Live.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("reading the plan Secret %s: %w", key.Name, err)
-	} else if err != nil || secret.Type != plan.SecretType {
+	err := r.Live.Get(ctx, key, secret)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && secret.Type != plan.SecretType:
 		return jobrunner.RegisteredUnknown, nil
+	case err != nil:
+		return "", fmt.Errorf("reading the plan Secret %s: %w", key.Name, err)
 	}
 	if len(secret.Data[plan.KeyAgentPublicKey]) == 0 {
 		return jobrunner.RegisteredNone, nil

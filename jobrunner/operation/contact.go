@@ -311,7 +311,7 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 			return nil
 		}
 		// Asked once more, for it may have ended between the two questions.
-		ended = told == "done" || told == "error" || told == "disabled"
+		ended = slices.Contains([]string{"done", "error", "disabled"}, told)
 		if err := finder.Pause(ctx, wait); errors.Is(err, context.DeadlineExceeded) {
 			s.unproven("cloud-init on it has not ended")
 			return nil

@@ -23,7 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -60,12 +59,12 @@ func runManager(t *testing.T) {
 	c := testkit.Client(t, scheme.Scheme)
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "drover-manager", Labels: map[string]string{"app.kubernetes.io/version": "v1.2.3"}},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("manager"), RenewTime: ptr.To(metav1.NowMicro())},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("manager"), RenewTime: new(metav1.NowMicro())},
 	}
 	require.NoError(t, c.Create(t.Context(), lease))
 	go func() {
 		for range time.Tick(time.Second) {
-			lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+			lease.Spec.RenewTime = new(metav1.NowMicro())
 			if c.Update(context.Background(), lease) != nil {
 				return // the API server has ended
 			}

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -20,7 +19,7 @@ func (w *world) leaseOf(t *testing.T, holder string, renewed time.Time) *coordin
 	t.Helper()
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "drover-manager", Labels: map[string]string{"app.kubernetes.io/version": "v1.2.3"}},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: ptr.To(metav1.NewMicroTime(renewed))},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: new(metav1.NewMicroTime(renewed))},
 	}
 	w.make(t, lease)
 	return lease
@@ -67,7 +66,7 @@ func TestManager_otherClock(t *testing.T) {
 		defer close(ended)
 		for range renewals.C {
 			before := lease.DeepCopy()
-			lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(lease.Spec.RenewTime.Add(2 * time.Second)))
+			lease.Spec.RenewTime = new(metav1.NewMicroTime(lease.Spec.RenewTime.Add(2 * time.Second)))
 			if w.Patch(t.Context(), lease, client.MergeFrom(before)) != nil {
 				return // the test ended
 			}
