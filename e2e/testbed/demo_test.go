@@ -23,7 +23,7 @@ func clusterStory() map[string]string {
 *apply*) cat > /dev/null; echo applied;;
 *delete*) echo deleted;;
 esac`,
-		"drover":  `case "$*" in "get -o name") ;; "why cluster/one") echo "as its specification says";; "kubeconfig one"*) echo "wrote it"; touch .drover/one.kubeconfig;; get) echo "NAME PHASE";; esac`,
+		"drover":  `case "$*" in "get -o name") ;; "why cluster/one") echo "matches its specification";; "kubeconfig one"*) echo "wrote it"; touch .drover/one.kubeconfig;; get) echo "NAME PHASE";; esac`,
 		"manager": `echo "kind: Everything"`,
 	}
 }
