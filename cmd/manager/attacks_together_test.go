@@ -41,7 +41,7 @@ const managerLimit = 1024
 // ten seconds, and the manager must stay below the memory limit of its Deployment.
 func TestAttacks_together(t *testing.T) {
 	if os.Getenv("DROVER_LOAD") == "" {
-		t.Skip("it compares times, so it needs a machine without other load: hack/test.sh load")
+		t.Skip("set DROVER_LOAD=1: it compares times, so it needs a machine without other load")
 	}
 	t.Setenv("GOMEMLIMIT", "870MiB") // the manager sets it from the pod's limit: memoryShare of 1 GiB
 	port := newAgentPort(t)
