@@ -73,7 +73,7 @@ func (r *Reconciler) credentialHelp(s *scope) string {
 	name := s.CredentialName()
 	switch {
 	case s.recalled != "":
-		return fmt.Sprintf("The Job used the last valid credential: %s", s.recalled)
+		return fmt.Sprintf("The Job used the credential of the last attempt: %s", s.recalled)
 	case name == "" && keys == "":
 		return fmt.Sprintf("Driver %s takes its credential from the machine's spec: check it there", r.kind.Driver)
 	case name == "":
@@ -100,7 +100,7 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 		return err
 	}
 	if last.Name != "" {
-		message := says + "; the server is removed with the last valid credential"
+		message := says + "; the server is removed with the credential of the last attempt"
 		if dropped := credential.KeepOwn(r.kind.Driver, r.kind.Fields, last.Env, last.Files); len(dropped) > 0 {
 			message += fmt.Sprintf("; its keys %s are not fields of the driver and are ignored", state.Printable(strings.Join(dropped, ", "), maxDropped))
 		}

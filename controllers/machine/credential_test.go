@@ -440,7 +440,7 @@ func TestCredential_removeIsPacedWithoutItsSecret(t *testing.T) {
 	require.Equal(t, next, status.NextAttemptTime)
 	require.Equal(t, "m-rm-1", status.JobName)
 	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message,
-		"The Job used the last valid credential: the credential Secret cred is not there")
+		"The Job used the credential of the last attempt: the credential Secret cred is not there")
 	s.secret("cred", "Opaque", map[string]string{"accessToken": "right"})
 	s.reconcile()
 	require.Equal(t, "right", s.tokenOf(state.Remove, 2))

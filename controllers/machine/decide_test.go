@@ -525,7 +525,7 @@ func TestCredentialHelp(t *testing.T) {
 		"none":                     {withToken, nil, "No Secret was given: check the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName"},
 		"a driver that takes none": {[]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}}, nil, "Driver acme takes its credential from the machine's spec: check it there"},
 		"recalled": {withToken, []func(*scope){named("cloud"), func(s *scope) { s.recalled = "the credential Secret cloud is not there" }},
-			"The Job used the last valid credential: the credential Secret cloud is not there"},
+			"The Job used the credential of the last attempt: the credential Secret cloud is not there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{kind: Kind{Driver: "acme", Fields: acmeFields(t, tt.flags...)}}
