@@ -48,6 +48,7 @@ unit() {
 load() {
   section "what a machine costs, and the first runs of the fault matrix"
   gotest -p 1 -timeout 30m ./e2e/bench ./e2e/faults || failed=1
+  DROVER_LOAD=1 gotest -count=1 -timeout 10m -run TestAttacks_together ./cmd/manager || failed=1
 }
 
 # fuzz takes a third of the folders, another one from commit to commit: to build them all takes two minutes. What was ever found is a seed, and those

@@ -38,7 +38,7 @@ type Options struct {
 	TokenFile string
 	// Hostname, Platform and Version are sent to the endpoint.
 	Hostname, Platform, Version string
-	// CloudServer is told the endpoint, too (see connect.Request).
+	// CloudServer is also sent to the endpoint (see connect.Request).
 	CloudServer string
 	// Proxy as in http.Transport.
 	Proxy func(*http.Request) (*url.URL, error)
