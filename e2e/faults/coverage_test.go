@@ -17,6 +17,9 @@ func TestEffects_useAllThatTheCloudCanDoWrong(t *testing.T) {
 	for _, e := range effects() {
 		fieldsUsed(used, reflect.ValueOf(e.Effect), "")
 	}
+	// A create that acts twice breaks the rule of every run that a machine has one server at a time. jobrunner/operation
+	// TestCreate_twoServers tries it.
+	used["Repeat"] = true
 	var all []string
 	for _, name := range fieldNames(reflect.TypeFor[fault.Effect](), "") {
 		if !used[name] {
