@@ -50,10 +50,15 @@ func run(path, versionPath string) error {
 	if err != nil {
 		return fmt.Errorf("encoding: %w", err)
 	}
-	for path, content := range map[string][]byte{path: append(data, '\n'), versionPath: fmt.Appendf(nil, versionFile, version)} {
-		if err := os.WriteFile(path, content, 0o644); err != nil { //nolint:gosec // a source file of the repository, not a secret
-			return fmt.Errorf("writing %s: %w", path, err)
-		}
+	if err := write(path, append(data, '\n')); err != nil {
+		return err
+	}
+	return write(versionPath, fmt.Appendf(nil, versionFile, version))
+}
+
+func write(path string, content []byte) error {
+	if err := os.WriteFile(path, content, 0o644); err != nil { //nolint:gosec // a source file of the repository, not a secret
+		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }
