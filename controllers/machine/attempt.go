@@ -93,7 +93,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, operation state.Oper
 	return seen, nil
 }
 
-// cleanSecrets deletes what the Job of the claimed attempt has read.
+// cleanSecrets deletes the Secrets that the Job of the claimed attempt has read.
 func (r *Reconciler) cleanSecrets(ctx context.Context, s *scope) error {
 	reader := r.Cache
 	if s.inFallback() {
@@ -133,14 +133,16 @@ func (r *Reconciler) keepVerdict(ctx context.Context, s *scope, ended attempt.At
 // subject is the machine as package attempt knows it.
 func (s *scope) subject() attempt.Subject { return attempt.Subject{Owns: s.owns, Succeeds: s.succeeds} }
 
-// podLabels are those of the pods of the machine's Jobs for one operation, which are about to be read: from now on they wake the machine.
+// podLabels returns the labels of the pods of the machine's Jobs for one operation, and notes the
+// watch key: from then on these pods wake the machine.
 func (r *Reconciler) podLabels(s *scope, operation state.Operation) client.MatchingLabels {
 	r.watchIndex.note(s.request, watchKey{kind: "Pod", uid: s.GetUID()})
 	return client.MatchingLabels{rkev1.MachineUIDLabel: string(s.GetUID()), rkev1.OperationLabel: string(operation)}
 }
 
-// running says what the Job does, or what it waits for. What its pod runs as may have gone while it was made: a foreground deletion of the
-// machine has the garbage collector take all that the machine owns.
+// running reports the progress of the Job, or the reason why it waits. It restores the Job's
+// ServiceAccount, Role and RoleBinding: during a foreground deletion of the machine the garbage
+// collector deletes everything that the machine owns.
 func (r *Reconciler) running(ctx context.Context, s *scope, seen attempt.Attempt) error {
 	name, after := s.status.JobName, s.untilDue(seen.Evidence.Pods)
 	task := jobrunner.Task{Owner: s.Reference(), Request: jobrunner.Request{Operation: s.state.Claim.Operation, Machine: s.ref(),
@@ -161,7 +163,8 @@ func (r *Reconciler) running(ctx context.Context, s *scope, seen attempt.Attempt
 	return underWay(name, seen.Evidence.Attempt, after)
 }
 
-// untilDue is when to look again at pods: nobody tells that one was to end and has not.
+// untilDue returns how long to wait before the next check of pods. No event arrives when a pod that
+// was to end does not end.
 func (s *scope) untilDue(pods []corev1.Pod) time.Duration {
 	after := safetyNet
 	for i := range pods {
@@ -172,12 +175,13 @@ func (s *scope) untilDue(pods []corev1.Pod) time.Duration {
 	return after
 }
 
-// underWay says the same from a Job's start to its end, for each change of words would be a write.
+// underWay uses the same text from the start of a Job to its end, because each change of the text
+// causes a write.
 func underWay(job string, attempt int32, after time.Duration) error {
 	return step.Progress(rkev1.JobRunningReason, fmt.Sprintf("Job %s is running, attempt %d", job, attempt), after)
 }
 
-// factsOf is what decides what is done about an attempt.
+// factsOf collects the facts on which next decides.
 func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) facts {
 	f := facts{state: seen.State, verdict: seen.Verdict}
 	if seen.State != attempt.Failed {
@@ -186,12 +190,13 @@ func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) facts {
 	claim, v := s.state.Claim, seen.Verdict
 	f.changed = r.requestHash(s, claim.Operation) != claim.Hash
 	f.doubt = claim.Operation == state.Create && v.Reason == rkev1.ServerMayExistReason
-	// Another attempt could only say once more that nobody can tell whether there is a server, and write over what the one before it had
-	// said: there is nobody to ask but the user, who has not looked yet.
+	// If the driver cannot find servers, another attempt cannot find out whether a server exists,
+	// and would overwrite the result of the last attempt. Only the user can look in the cloud, and
+	// has not confirmed it yet.
 	f.unlooked = v.Result != nil && v.Result.Retry != nil && s.looked() < claim.Attempt && clouds.Of(s.driver.ref.Name).Finder.Kind == clouds.NoFinder
 	f.class, f.made = v.Class, claim.Made
 	if v.Outcome == state.Cancelled {
-		f.class = rkev1.ClassTransient // its pod was told to stop, by a drain of its node for instance
+		f.class = rkev1.ClassTransient // the pod was stopped, for example by a drain of its node
 	} else if v.Made {
 		f.made++
 	}
@@ -283,7 +288,8 @@ func isSame(known, last *rkev1.AttemptStatus) bool {
 	return known != nil && known.Operation == last.Operation && known.Number == last.Number
 }
 
-// succeeded says in the operation's condition, and so in its event, what the last attempt has done.
+// succeeded reports the result of the last attempt in the operation's condition, and so in its
+// event.
 func (s *scope) succeeded() {
 	claim := s.state.Claim
 	if claim.Operation == state.Remove {
@@ -304,15 +310,18 @@ func (s *scope) succeeded() {
 // maxSkew is how far the clock of a pod's node may be from ours and still be believed.
 const maxSkew = time.Minute
 
-// facts are all that decides what is done about an attempt; what stands below state counts only of one that has failed.
+// facts is the complete input of next. The fields after state and verdict count only for a failed
+// attempt.
 type facts struct {
 	state   attempt.State
 	verdict jobrunner.Verdict
-	// changed: something of what is asked for is another, or the user asked for another attempt.
+	// changed is true if the request has changed, or if the user asked for another attempt.
 	changed bool
-	// doubt: nobody can tell whether there is a server. unlooked: nobody but the user could find out, and he has not looked yet.
+	// doubt is true if it is unknown whether a server exists. unlooked is true if only the user can
+	// find out, and has not confirmed it yet.
 	doubt, unlooked bool
-	// stopped: no other attempt starts by itself. Else it starts at this time.
+	// stopped is true if no further attempt starts without a change. Otherwise the next attempt
+	// starts at this time.
 	stopped bool
 	at      time.Time
 	// class of the failure, and how many attempts have made a server and failed.
@@ -320,21 +329,21 @@ type facts struct {
 	made  int32
 }
 
-// action is what is done about an attempt.
+// action is the next action for an attempt.
 type action string
 
 const (
 	claimFirst     action = "claim the first attempt"
 	makeJob        action = "make the Job that was claimed"
 	awaitJob       action = "wait for the Job"
-	finish         action = "go on with what it has made"
-	claimChanged   action = "claim another attempt, for something has changed"
+	finish         action = "continue with the result"
+	claimChanged   action = "claim another attempt, because something has changed"
 	claimAgain     action = "claim another attempt when its time has come"
-	stallInDoubt   action = "wait for the user, who has to look whether there is a server"
+	stallInDoubt   action = "wait until the user has checked whether a server exists"
 	stallExhausted action = "wait for a change"
 )
 
-// notFailed is what is done about an attempt that has not failed.
+// notFailed maps the state of an attempt that has not failed to the next action.
 var notFailed = map[attempt.State]action{attempt.Unclaimed: claimFirst, attempt.Claimed: makeJob, attempt.Running: awaitJob, attempt.Succeeded: finish}
 
 // next decides.

@@ -79,7 +79,8 @@ type Options struct {
 	Cache client.Reader
 	// Live reads all the rest past the cache: machines, the content of Secrets, pods.
 	Live client.Reader
-	// Edited is called when there is news of a machine beside its status; it must not block. Nobody is told without it.
+	// Edited is called when there is news of a machine beside its status; it must not block.
+	// Optional.
 	Edited func(namespace, cluster string)
 	// Recorder writes events.
 	Recorder events.EventRecorder
@@ -114,11 +115,13 @@ const (
 	adoptionGrace = 10 * time.Second
 	// safetyNet is when to look again at what watches tell: pods, Jobs that are being cancelled, Nodes.
 	safetyNet = 5 * time.Minute
-	// fallbackCheck is how often it is tried to make in another namespace what cannot be made in one that is going, and
-	// foreignCheck how often a Job that is not ours is looked at: neither is watched.
+	// fallbackCheck is how often the controller retries to create an object in another namespace
+	// when the machine's namespace is being deleted. foreignCheck is how often it checks a Job of
+	// another owner. Neither is watched.
 	fallbackCheck = 5 * time.Second
 	foreignCheck  = time.Minute
-	// heldCheck is how often a machine looks whose turn it is not, and who is called when it is.
+	// heldCheck is how often a machine checks while another machine has the turn. The breaker also
+	// calls it when its own turn comes.
 	heldCheck = 30 * time.Minute
 )
 
@@ -132,11 +135,11 @@ type Reconciler struct {
 	kind        Kind
 	credentials credential.Source
 	runner      attempt.Runner
-	// settings stands for those of the Jobs: their proxy and certificates, their image and limits.
+	// settings is a hash of the settings of the Jobs: their proxy, certificates, image and limits.
 	settings string
 }
 
-// shared is what the Reconcilers of all kinds have together.
+// shared is the state that the Reconcilers of all kinds share.
 type shared struct {
 	watchIndex watchIndex
 	metrics    *metrics
@@ -267,7 +270,8 @@ func isMachineCRD(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		crd.Labels[rkev1.NodeDriverLabel] != ""
 }
 
-// metadataOf is what a kind is watched as: the objects themselves are read when they are needed.
+// metadataOf returns the object with which a kind is watched. The watch holds metadata only; the
+// steps read the full objects when they need them.
 func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(gvk)
@@ -291,11 +295,12 @@ func (c *Controller) Register(mgr manager.Manager) error {
 		}
 		return machines.Watch(kindSource(mgr.GetCache(), metadataOf(gvk), itself, c.options.watches(), c.options.changed()))
 	}
-	// With the kind's informer goes our handler. Nobody else watches these kinds by their metadata: Cluster API has informers of its own.
+	// Removing the kind's informer removes our handler. No other code watches these kinds by their
+	// metadata: Cluster API has its own informers.
 	c.stop = func(ctx context.Context, gvk schema.GroupVersionKind) error {
 		return mgr.GetCache().RemoveInformer(ctx, metadataOf(gvk))
 	}
-	// The watches that all kinds share; each maps what it sees to the machines that it concerns.
+	// The watches that all kinds share; each maps an object to the machines that it concerns.
 	informers := mgr.GetCache()
 	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	watched := []source.TypedSource[Request]{
@@ -321,7 +326,8 @@ func (c *Controller) Register(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("creating the controller of kinds: %w", err)
 	}
-	// Their metadata tell when to look; whole CRDs, of which a cluster has many, would fill the cache.
+	// The metadata are enough to detect a change; whole CRDs would fill the cache, because a
+	// cluster has many.
 	crds := source.Kind(mgr.GetCache(), metadataOf(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")),
 		&handler.TypedEnqueueRequestForObject[*metav1.PartialObjectMetadata]{}, ofDrivers())
 	if err := kinds.Watch(crds); err != nil {

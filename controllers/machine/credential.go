@@ -83,12 +83,13 @@ func (r *Reconciler) credentialHelp(s *scope) string {
 	return fmt.Sprintf("The credential comes from Secret %s in namespace %s: check its keys %s", key.Name, key.Namespace, keys)
 }
 
-// maxDropped bounds what a condition tells of a forged credential.
+// maxDropped bounds the text about a forged credential in a condition.
 const maxDropped = 512
 
-// recallCredential finds the credential for a remove: the present one, or, when that is gone or unusable, the one that was
-// used last, for a machine must never wait for a Secret that nobody will bring back. Without either the remove is tried all
-// the same when the driver's record is there: some drivers keep in it what they need.
+// recallCredential finds the credential for a remove: the present one or, if it is gone or
+// unusable, the one that was used last. A machine must never wait for a Secret that does not come
+// back. Without either, the remove runs if the driver's record exists, because some drivers keep
+// their credential in it.
 func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 	missing := r.resolveCredential(ctx, s)
 	reason, says := ending(missing)
@@ -117,10 +118,11 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 	return missing
 }
 
-// The credential that the last Job was given is kept in a Secret of its own, for a removal when the user's Secret is gone. Only
-// the manager reads it: the state Secret, which a Job's pod and whoever logs in to servers may read, holds nothing that pays bills.
+// The manager keeps the credential of the last Job in a separate Secret, for a removal after the
+// user's Secret is gone. Only the manager reads it. The pods of Jobs and the users who log in to
+// servers can read the state Secret, so that Secret holds no cloud credential.
 
-// lastCredential is the one that the last Job was given; without a name when there is none. One that cannot be read is none.
+// lastCredential returns the credential of the last Job; its name is empty without a readable one.
 func (r *Reconciler) lastCredential(ctx context.Context, s *scope) (state.Credential, error) {
 	secret := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: s.home.Namespace, Name: jobrunner.CredentialSecretName(s.home.Name)}

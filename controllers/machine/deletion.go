@@ -21,12 +21,14 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 )
 
-// Cluster API asks before it deletes a Machine's server: pre-drain hooks, then it drains the Node and waits for its volumes, then pre-terminate
-// hooks. Who deletes the infra machine alone goes past all of that. So its Machine is deleted, too, and the server stays until Cluster API has
-// come to it. Which of the steps are taken is Cluster API's to say: 1.14 drains no Node whose infra machine was deleted first.
+// Before Cluster API deletes a Machine's server, it waits for the pre-drain hooks, drains the Node,
+// waits for its volumes, and waits for the pre-terminate hooks. Deleting only the infra machine bypasses these steps. The controller therefore also deletes the CAPI Machine, and keeps
+// the server until Cluster API asks for its deletion. Cluster API chooses the steps: version 1.14
+// drains no Node whose infra machine was deleted first.
 
-// askMachine has the CAPI Machine deleted of a machine that was deleted alone, and waits until Cluster API would remove the server. It does
-// not wait where nobody would say so: without the Machine or its Cluster, or in a namespace that is being deleted.
+// askMachine deletes the CAPI Machine of a machine that was deleted alone, and waits until Cluster
+// API would remove the server. It does not wait if no answer can come: without the Machine or its
+// Cluster, or in a namespace that is being deleted.
 func (r *Reconciler) askMachine(ctx context.Context, s *scope) error {
 	if s.machineWaits() == "" {
 		return nil
@@ -34,7 +36,7 @@ func (r *Reconciler) askMachine(ctx context.Context, s *scope) error {
 	if going, err := r.isTerminating(ctx, s.GetNamespace()); going || err != nil {
 		return err
 	}
-	// Nobody is woken by this who does not wait; what changed before it was noted is read again.
+	// The index wakes only machines that wait; the second read sees a change from before the note.
 	r.watchIndex.note(s.request, watchKey{kind: "Machine", name: client.ObjectKeyFromObject(s.machine)})
 	s.machine = nil
 	if err := r.findOwners(ctx, s); err != nil {
@@ -89,8 +91,9 @@ func hooksOf(m *clusterv1.Machine) string {
 	return strings.Join(hooks, ", ")
 }
 
-// serverIsDue reports whether Cluster API waits for nothing but the end of the server. Its word goes before that of the hooks: it does not ask
-// the pre-drain hooks of a Machine without a Node, or of a Cluster that is being deleted, and leaves them where they are.
+// serverIsDue reports whether Cluster API waits only for the end of the server. The condition has
+// priority over the hooks: Cluster API does not run the pre-drain hooks of a Machine without a
+// Node, or of a Cluster that is being deleted, and leaves their annotations in place.
 func serverIsDue(m *clusterv1.Machine) bool {
 	deleting := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition)
 	return deleting != nil && deleting.Reason == clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason
@@ -99,9 +102,11 @@ func serverIsDue(m *clusterv1.Machine) bool {
 // ourBootstrap is the kind of Drover's own bootstrap provider.
 var ourBootstrap = rkev1.GroupVersion.WithKind("RKEBootstrap").GroupKind()
 
-// cleanByPlan asks for a host that the remove Job could not clean to be cleaned by the machine's agent, and reports whether it has been. Who writes plans
-// (controllers/rkecontrolplane) is asked by an annotation, and the plan Secret answers. Nobody is asked for a machine whose Machine stays, or whose namespace goes: the
-// plan Secret and the agent's access to it went with it, and none can be made.
+// cleanByPlan asks the machine's agent to clean a host that the remove Job could not clean, and
+// reports whether the host is clean. The request is an annotation that controllers/rkecontrolplane
+// reads; the answer is in the plan Secret. It sends no request if the CAPI Machine stays, or if the
+// namespace is being deleted: the plan Secret and the agent's access were deleted with it, and
+// cannot be created again.
 func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Attempt) (bool, error) {
 	if last.State != attempt.Failed || last.Verdict.Reason != rkev1.HostNotCleanedReason || s.machine == nil || s.machine.DeletionTimestamp.IsZero() {
 		return false, nil
@@ -145,7 +150,8 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 	return false, nil
 }
 
-// toldToClean is how far an agent has come that was told to clean its host. It changes with the plan's state only; when the agent called, others tell.
+// toldToClean describes the progress of an agent that got a plan to clean its host. The text
+// changes only with the plan's state; other commands show the time of the agent's last call.
 func toldToClean(data map[string][]byte, machine string) string {
 	told := ". Its agent got a plan to clean the host, "
 	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])

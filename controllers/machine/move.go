@@ -26,9 +26,10 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// `clusterctl move` takes neither Jobs nor status along, forgets that an object was being deleted, and leaves behind what has
-// neither an owner nor its label. It pauses the Cluster and then waits for what carries its annotation. A machine carries that
-// until its server is there, its state Secret while the server is being removed: both are written then anyway.
+// `clusterctl move` does not move Jobs or status. It does not preserve a deletion, and does not
+// move objects that have neither an owner nor its label. It pauses the Cluster and then waits for
+// objects with its block annotation. A machine has this annotation until its server exists, and its
+// state Secret while the server is being removed: both are written at these times anyway.
 
 func blocksMove(obj metav1.Object) bool {
 	_, ok := obj.GetAnnotations()[rkev1.BlockMoveAnnotation]
@@ -117,7 +118,8 @@ func (r *Reconciler) takeAlong(ctx context.Context, s *scope) error {
 // state is then copied to where the drivers are cached, and the remove Job runs there. Nothing there has an owner, so that
 // it is found by its name, which has the machine's UID, and taken away by name.
 
-// fallbackOf names what is made for a machine outside of its namespace.
+// fallbackOf returns the namespace and the base name of a machine's objects outside of its
+// namespace.
 func (s *scope) fallbackOf() types.NamespacedName {
 	return types.NamespacedName{Namespace: driver.CacheNamespace, Name: "refuge-" + string(s.GetUID())}
 }
@@ -155,7 +157,7 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 		return err
 	}
 	fallback := s.fallbackOf()
-	// What the copy says: the pod's documents, and what was noted beside them.
+	// The content of the copy: the pod's documents, and the notes beside them.
 	secret := cmp.Or(s.state.secret, &corev1.Secret{})
 	data, notes := maps.Clone(secret.Data), state.CopyNotes(secret.Annotations)
 	delete(data, state.CredentialKey)
@@ -189,8 +191,9 @@ func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 	return r.attempt(ctx, s, state.Remove)
 }
 
-// checkRecordedDriver refuses to run what a machine's namespace says of its driver in the namespace where all drivers are cached,
-// unless it is a binary that was probed for a NodeDriver.
+// checkRecordedDriver rejects a driver that only the machine's namespace records, before it runs in
+// the namespace where all drivers are cached, unless it is a binary that was probed for a
+// NodeDriver.
 func (r *Reconciler) checkRecordedDriver(ctx context.Context, s *scope) error {
 	ref := s.driver.ref
 	if !s.driver.recorded || ref.Builtin {
@@ -231,7 +234,8 @@ func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing the state Secret: %w", err)
 	}
-	// The Jobs and requests of all attempts, by their label: how many there were stands where the pod can write what it likes.
+	// The Jobs and requests of all attempts, by their label: the pod can overwrite the recorded
+	// number of attempts.
 	var objects []client.Object
 	stateName := jobrunner.StateSecretName(s.home.Name)
 	for _, kind := range []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job"), corev1.SchemeGroupVersion.WithKind("Secret")} {

@@ -146,8 +146,8 @@ func (r *Reconciler) awaitBootstrap(ctx context.Context, s *scope) error {
 	return r.checkUserData(s)
 }
 
-// checkUserData tells early what the Job would tell late, as far as that needs no parsing: the data is anybody's, the manager
-// everybody's.
+// checkUserData finds an error before the Job does, as far as this needs no parsing: any tenant can
+// write the data, and all tenants share the manager.
 func (r *Reconciler) checkUserData(s *scope) error {
 	summary, err := userdata.Inspect(s.bootstrap.Data[bootstrapValueKey])
 	if err != nil {
@@ -201,14 +201,16 @@ func (s *scope) checkJoined(way clouds.UserData) error {
 	return step.Wait(rkev1.BootstrapSecretInvalidReason, fmt.Sprintf("the bootstrap data in Secret %s cannot be joined with the machine's own user data: %v", s.bootstrap.Name, err), 0)
 }
 
-// driverFacts are what a Job needs to know of the driver and tell it.
+// driverFacts are the facts about the driver that a Job needs or reports to it.
 type driverFacts struct {
 	ref state.DriverRef
-	// recorded drivers are what the machine's own objects say, which its namespace's users can write.
+	// recorded is true if the facts come from the machine's own objects, which users of its
+	// namespace can write.
 	recorded bool
 	// template of an external driver's provider IDs.
 	template string
-	// way is what the NodeDriver's annotation says of how the driver takes user data; may be empty.
+	// way is the value of the NodeDriver's annotation for how the driver takes user data; may be
+	// empty.
 	way string
 	// values and files are the machine's options.
 	values map[string]any
@@ -217,7 +219,7 @@ type driverFacts struct {
 	instanceName string
 }
 
-// resolveDriver finds the driver and checks what the machine asks of it.
+// resolveDriver finds the driver and validates the machine's spec for it.
 func (r *Reconciler) resolveDriver(ctx context.Context, s *scope) error {
 	found, err := r.nodeDriver(ctx, s)
 	if err != nil {
@@ -282,7 +284,7 @@ func (r *Reconciler) nameInstance(s *scope) error {
 	return nil
 }
 
-// nodeDriver finds the NodeDriver of this kind; nil when there is none.
+// nodeDriver finds the NodeDriver of this kind, nil if it does not exist.
 func (r *Reconciler) nodeDriver(ctx context.Context, s *scope) (*managementv3.NodeDriver, error) {
 	r.watchIndex.note(s.request, watchKey{kind: "NodeDriver", name: types.NamespacedName{Name: r.kind.Driver}})
 	all := &managementv3.NodeDriverList{}
@@ -303,8 +305,8 @@ func (r *Reconciler) nodeDriver(ctx context.Context, s *scope) (*managementv3.No
 	return found, nil
 }
 
-// unusable says why no new server can be made with a driver; empty when one can. A driver that is read anew stays usable as
-// it was read before.
+// unusable returns why the driver cannot create a server, empty if it can. While a driver is read
+// again, its last version stays usable.
 func unusable(d *managementv3.NodeDriver) string {
 	if !d.DeletionTimestamp.IsZero() {
 		return "is being deleted, so Drover creates no new servers with it"
@@ -328,7 +330,7 @@ func unusable(d *managementv3.NodeDriver) string {
 	return "is not ready: it is not downloaded and read yet"
 }
 
-// factsOf takes what was verified, not what is asked for, where both are there.
+// factsOf prefers the verified values to the requested ones if both exist.
 func factsOf(d *managementv3.NodeDriver) driverFacts {
 	facts := driverFacts{ref: state.DriverRef{Name: d.DriverName()}, template: d.Spec.ProviderIDTemplate, way: d.Annotations[managementv3.UserDataAnnotation]}
 	if driver.IsBuiltin(d) {
@@ -369,12 +371,14 @@ func (r *Reconciler) recallDriver(ctx context.Context, s *scope) error {
 		}
 		s.driver = driverFacts{ref: state.DriverRef{Name: r.kind.Driver, Builtin: true}}
 	}
-	// A spec that the driver does not take any more is no reason to keep a server: the record has all that counts.
+	// A spec that the driver no longer accepts must not block a removal: the record has all that a
+	// remove needs.
 	s.driver.values, s.driver.files, err = crdgen.Options(r.kind.Fields, s.Spec())
 	if err != nil {
 		s.driver.values, s.driver.files = nil, nil
 	}
-	// Where a server whose answer was lost is, is in the journal; one that cannot be placed is no reason to keep it.
+	// The journal records the place of a server whose answer was lost. A failure to place the
+	// server must not block its removal.
 	_ = r.placeInFailureDomain(s)
 	if r.nameInstance(s) != nil {
 		s.driver.instanceName = jobrunner.ObjectName(s.GetName())

@@ -88,8 +88,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		step.Of(rkev1.BootstrapReadyCondition, rkev1.BootstrapReadyReason, r.awaitBootstrap),
 		step.Of(rkev1.CredentialReadyCondition, rkev1.CredentialReadyReason, r.resolveCredential),
 	}
-	// While its Job runs, and when that has made the server, all that it was started with may go. What cannot be read is left to the step
-	// of the Job, which has a condition to say so.
+	// While its Job runs, and after the Job has made the server, the objects that it was started
+	// with may disappear. An attempt that cannot be read is left to the Job's step, which reports
+	// the error in its condition.
 	if seen, err := r.observe(ctx, s, state.Create); err != nil || seen.State.UnderWay() {
 		s.metPreconditions(before)
 		return step.Run(ctx, s, s.conditions, made...)
@@ -113,7 +114,7 @@ func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
 	return r.attempt(ctx, s, state.Create)
 }
 
-// scope is what is known of one machine during one reconcile.
+// scope is the state of one machine during one reconcile.
 type scope struct {
 	rkev1.DriverMachine
 	request Request
@@ -129,8 +130,8 @@ type scope struct {
 
 	// Found by the steps, each for those after it.
 	machine *clusterv1.Machine
-	// home is where what is made for the machine lives, and what its names begin with: the machine's own namespace and
-	// name, but for a fallback.
+	// home is the namespace of the objects that are made for the machine, and the prefix of their
+	// names: the machine's own namespace and name, except in the fallback.
 	home      types.NamespacedName
 	cluster   *clusterv1.Cluster
 	state     stateSecret
@@ -138,25 +139,28 @@ type scope struct {
 	bootstrap *corev1.Secret
 	// nodeDriver is the name of the driver's object, once that was looked for and is there.
 	nodeDriver string
-	// credential is what the driver is given; recalled tells that it is the one that was used last, and why: its Secret is gone or unusable.
+	// credential is for the driver. recalled is why it is the credential that was used last: its
+	// Secret is gone or unusable; else empty.
 	credential state.Credential
 	recalled   string
-	// namespaceGoing tells that the machine has no credential and its namespace is being deleted.
+	// namespaceGoing is true if the machine has no credential and its namespace is being deleted.
 	namespaceGoing bool
-	// cleaning says what became of the plan by which the host is to be cleaned; empty if there is nothing to say. hasPlan tells that its agent could get one.
+	// cleaning is the progress of the plan that cleans the host, may be empty. hasPlan is true if
+	// its agent can get such a plan.
 	cleaning string
 	hasPlan  bool
-	// attempt that was claimed, once it was looked at; recorded tells that its end was.
+	// attempt is the claimed attempt after it was read; recorded is true after its end was
+	// recorded.
 	attempt  *attempt.Attempt
 	recorded bool
 
-	// fresh tells that this reconcile is the first to see the end of the last attempt, and asked that it came to where
-	// machines wait for their turn.
+	// fresh is true if this reconcile is the first to see the end of the last attempt. asked is
+	// true if it reached the step where machines wait for their turn.
 	fresh, asked bool
-	// jobWanted tells that a Job was started, or waits until one may be.
+	// jobWanted is true if a Job was started, or waits for its start.
 	jobWanted bool
 
-	// released tells that nothing keeps the machine any more.
+	// released is true if the machine's finalizer can be removed.
 	released bool
 }
 
@@ -172,7 +176,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the machine: %w", err)
 	}
-	obj.SetManagedFields(nil) // nobody here reads them, and they are the larger part of the object
+	obj.SetManagedFields(nil) // no code here reads them, and they are the larger part of the object
 	if gone := err != nil; gone || !r.watched(obj) {
 		r.metrics.count(request, tally{})
 		r.breaker.Leave(request, r.Clock.Now())
@@ -221,8 +225,9 @@ func (s *scope) ref() jobrunner.MachineRef {
 	return ref
 }
 
-// metPreconditions says of what was waited for before that it was met: the Job was started, so it was, and nobody looks at
-// it again. Who started the Job may have had no time to say so. Of an attempt that could not be looked at nothing is said.
+// metPreconditions sets the conditions of the preconditions to true: the Job was started, so they
+// were met, and no step checks them again. The manager that started the Job may have stopped before
+// it set them. If the attempt cannot be read, the conditions stay as they are.
 func (s *scope) metPreconditions(before []step.Step[*scope]) {
 	for _, p := range before {
 		switch {

@@ -21,8 +21,9 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// removeServer makes sure that no server is left. It needs no CAPI Machine, which is asked if it is there, no Cluster or bootstrap data, and neither the
-// NodeDriver nor the credential if the state has what they would tell.
+// removeServer ensures that no server is left. It needs no CAPI Machine (but waits for an existing
+// one), no Cluster and no bootstrap data. It needs neither the NodeDriver nor the credential if the
+// state records their content.
 func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	err := step.Run(ctx, s, s.conditions, step.Step[*scope]{Do: r.spareRestored}, step.Step[*scope]{Do: r.inherit}, step.Step[*scope]{Do: r.cancelCreate})
 	if err != nil {
@@ -46,7 +47,8 @@ func (r *Reconciler) removeServer(ctx context.Context, s *scope) error {
 	return s.abandoned(s.mark(r.removeByJob(ctx, s)))
 }
 
-// removeByJob has a Job remove the server, or what it could not clean be cleaned by plan.
+// removeByJob removes the server by a Job, or has a host that the Job could not clean cleaned by
+// plan.
 func (r *Reconciler) removeByJob(ctx context.Context, s *scope) error {
 	seen, err := r.observe(ctx, s, state.Remove)
 	if err != nil {
@@ -78,7 +80,8 @@ func (r *Reconciler) removeByJob(ctx context.Context, s *scope) error {
 	return err
 }
 
-// endCreate reads the result that the create's pod wrote last, for only now is the state what it will stay, and deletes what it was given.
+// endCreate reads the last result of the create's pod, because only now the state is final, and
+// deletes the pod's input Secrets.
 func (r *Reconciler) endCreate(ctx context.Context, s *scope) error {
 	if s.state.Claim.Operation == state.Remove {
 		return nil
@@ -115,7 +118,7 @@ func (s *scope) nothingMade() bool {
 	return s.state.NothingMade() && !s.mayHaveServer()
 }
 
-// mark gives the failure of a remove the reason that says what is at stake.
+// mark sets the reason of a failed remove according to its risk.
 func (s *scope) mark(err error) error {
 	if s.GetAnnotations()[rkev1.ForceRemoveAnnotation] == "true" {
 		err = withReason(err, stepReason(err), fmt.Sprintf(". The annotation %s=true does not give up the server, because it may come from a template: set it to the machine's name, %s",
@@ -127,14 +130,15 @@ func (s *scope) mark(err error) error {
 	}
 	result := s.state.Result
 	if result.IsRead() && (!result.Value.ServerMayExist || result.Value.Reason == rkev1.HostNotCleanedReason) {
-		return err // the message says what is at stake
+		return err // the message names the risk
 	}
 	return withReason(err, rkev1.ServerMayExistReason, fmt.Sprintf(". A server named %s may still exist. To give it up, set the annotation %s=%s",
 		s.state.InstanceName, rkev1.AbandonAnnotation, s.GetName()))
 }
 
-// leftBehind lists what an abandoned machine may leave at its cloud: the server, what the driver's Remove would have taken along,
-// and what it leaves itself; or what stays on a host that was there before.
+// leftBehind lists the resources that an abandoned machine may leave at its cloud: the server, the
+// resources that the driver's Remove would have deleted, and those that it never deletes. For an
+// existing host, it lists the remains on the host.
 func (s *scope) leftBehind() string {
 	cloud := s.cloud()
 	text := "a user gave up the server. These resources may remain in the cloud: a server named " + s.state.InstanceName
@@ -160,21 +164,22 @@ func (s *scope) leftBehind() string {
 	return text
 }
 
-// cloud is what is known of the machine's driver.
+// cloud returns the facts about the cloud of the machine's driver.
 func (s *scope) cloud() clouds.Cloud {
 	driver := s.driver.ref.Name
 	if driver == "" && s.state.Driver != nil {
-		driver = s.state.Driver.Name // nobody has come to recall it
+		driver = s.state.Driver.Name // recallDriver has not run yet
 	}
 	return clouds.Of(driver)
 }
 
-// cancelCreate ends a create Job that still runs. Its pod gets SIGTERM and saves what it knows; foreground deletion keeps
-// the Job until the pod is gone, so that its going is seen by watch. Once a removal was claimed there was none any more: one that
-// comes all the same, from a manager that lost its lease, is in the cache when its event wakes the machine.
+// cancelCreate ends a create Job that still runs. Its pod gets SIGTERM and saves its state;
+// foreground deletion keeps the Job until the pod is gone, so that a watch sees the end. When a
+// removal was claimed, there was no create Job: a later one, from a manager that lost its lease, is
+// in the cache when its event wakes the machine.
 //
-// The garbage collector, which would tell the pod to end, and delete the Job when that is gone, may have thousands of objects before them: both
-// is done without it.
+// cancelCreate ends the pod and deletes the Job without the garbage collector, which may have
+// thousands of objects in its queue.
 func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	claimed := s.removalBegun()
 	reader := r.Live
@@ -213,8 +218,8 @@ func (r *Reconciler) cancelCreate(ctx context.Context, s *scope) error {
 	return r.awaitPods(ctx, s, nil)
 }
 
-// awaitPods waits until no pod of a create Job runs, and until job, which is being deleted and whose pod is told to end, can get none any more;
-// nil is no Job.
+// awaitPods waits until no pod of a create Job runs. If job is not nil, it is being deleted:
+// awaitPods ends its pods, and waits until it cannot get another pod.
 func (r *Reconciler) awaitPods(ctx context.Context, s *scope, job *batchv1.Job) error {
 	pods, err := r.runner.Pods(ctx, s.home.Namespace, r.podLabels(s, state.Create))
 	if err != nil {
@@ -239,8 +244,8 @@ func (r *Reconciler) awaitPods(ctx context.Context, s *scope, job *batchv1.Job) 
 	return step.Progress(rkev1.JobCancelledReason, says, s.untilDue(pods))
 }
 
-// hadPod reports whether a create Job has had its pod: it is one of pods, or has told how the attempt ended and is gone. A Job, which tries
-// nothing again, gets one in all its life.
+// hadPod reports whether a create Job has had its pod: it is in pods, or it has reported the end of
+// the attempt and is gone. A Job retries nothing, so it gets only one pod.
 func (s *scope) hadPod(job *batchv1.Job, pods []corev1.Pod) bool {
 	claim := s.state.Claim
 	told := jobrunner.Evidence{Operation: state.Create, Attempt: claim.Attempt, State: s.state.State}.Told()

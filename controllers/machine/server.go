@@ -18,7 +18,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// collectState takes over what the pod left of the server: its addresses and where it is.
+// collectState copies the server's addresses and failure domain from the pod's record to the
+// status.
 func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	server, err := s.state.Server.Value, s.state.Server.Err
 	if s.state.Server.IsAbsent() {
@@ -49,7 +50,8 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	return nil
 }
 
-// tellDelivery says what the Job has seen of the bootstrap data on the server. Earlier Jobs did not look.
+// tellDelivery reports whether the Job saw the bootstrap data on the server. Earlier versions of
+// the Job did not check.
 func (s *scope) tellDelivery() {
 	result := s.state.Result.Value
 	if s.state.Result.Err != nil || result.Operation != state.Create || result.Delivery == nil {
@@ -73,8 +75,8 @@ func (s *scope) tellDelivery() {
 	s.conditions.Set(rkev1.BootstrapDeliveredCondition, status, reason, message)
 }
 
-// findProviderID sets spec.providerID: what the user gave stays; else what the driver's record says; else what the Node has
-// that the server became.
+// findProviderID sets spec.providerID. The first of these sources counts: the user's value, the
+// driver's record, the Node that the server became.
 func (r *Reconciler) findProviderID(ctx context.Context, s *scope) error {
 	given := s.ProviderID() != ""
 	if !given {
@@ -117,7 +119,8 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		": Drover takes it from the Node after the server has joined its cluster (found by its addresses or name), or you set spec.providerID", safetyNet))
 }
 
-// nodeProviderID is that of the Node which the server became, and which gets our own if it has none; wait is the error as long as there is no such Node.
+// nodeProviderID returns the provider ID of the Node that the server became. A Node without one
+// gets our own ID. Without such a Node, nodeProviderID returns the error wait.
 func (r *Reconciler) nodeProviderID(ctx context.Context, s *scope, own string, wait error) (string, error) {
 	if r.Nodes == nil || s.machine == nil || s.cluster == nil {
 		return "", wait
@@ -139,9 +142,11 @@ func (r *Reconciler) nodeProviderID(ctx context.Context, s *scope, own string, w
 	return id, nil
 }
 
-// recordedProviderID is what the driver's record in the state says by what is known of the driver now: a template may have been
-// added to the NodeDriver after the server was made. A change of the NodeDriver wakes the machine. The second text says, for a message,
-// which fields of the template are empty in the record: it keeps none of a credential, and today's credential may be another account's.
+// recordedProviderID derives the provider ID from the driver's record in the state, with the
+// present facts about the driver: the NodeDriver may have got a template after the server was made.
+// A change of the NodeDriver wakes the machine. The second result is a text for a message. It names
+// the fields of the template that are empty in the record: the record keeps no credential field,
+// and the present credential may belong to another account.
 func (r *Reconciler) recordedProviderID(ctx context.Context, s *scope) (string, string, error) {
 	found, err := r.nodeDriver(ctx, s)
 	if err != nil || found == nil {

@@ -65,15 +65,15 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	}
 	s.jobWanted = true
 	s.status.JobName, s.status.Attempts, s.status.InstanceName = task.Name(), claim.Attempt, task.Request.InstanceName
-	// Whoever may look at a machine sees it; the state Secret has the whole address.
+	// Every reader of the machine sees this URL; only the state Secret has the whole address.
 	s.status.DriverURL, s.status.DriverHash = driver.PublicURL(task.Request.Driver.URL), task.Request.Driver.Checksum
 	s.status.NextAttemptTime = nil
 	s.status.CloudCredentialSecretName = cmp.Or(s.credential.Name, s.status.CloudCredentialSecretName)
 	return underWay(task.Name(), claim.Attempt, safetyNet)
 }
 
-// arm has a bootstrap provider that tells create attempts apart, as ours does, make the token of this one: the server of an earlier attempt may have
-// used up that of its own. Other providers know nothing of attempts.
+// arm asks a bootstrap provider that distinguishes create attempts, as ours does, to create a token for this attempt: the server of an earlier attempt may have used up its own token. Other providers do
+// not distinguish attempts.
 func (r *Reconciler) arm(ctx context.Context, s *scope, claim state.Claim) error {
 	if s.bootstrap == nil || claim.Operation != state.Create {
 		return nil
@@ -92,8 +92,9 @@ func (r *Reconciler) arm(ctx context.Context, s *scope, claim state.Claim) error
 	return step.Wait(rkev1.WaitingForBootstrapReason, fmt.Sprintf("the bootstrap Secret %s is for attempt %s; waiting for its provider to write it for attempt %s", s.bootstrap.Name, armed, wanted), 0)
 }
 
-// checkThere looks, before the state of a machine is made and its first Job, whether it is still there. The API server looks for finalizers when a deletion
-// begins: a machine that is deleted at the moment in which it gets ours goes all the same, and nobody would remove its server.
+// checkThere checks, before the machine's state and first Job are created, that the machine still
+// exists. The API server checks the finalizers when a deletion starts. A machine that is deleted
+// while it gets our finalizer may therefore be gone, and its server would never be removed.
 func (r *Reconciler) checkThere(ctx context.Context, s *scope) error {
 	if s.state.secret != nil {
 		return nil
@@ -108,8 +109,8 @@ func (r *Reconciler) checkThere(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// takeName refuses to write over what was not made for this machine. What an earlier machine of this name left is deleted, and with it the
-// tokens of that machine's pods.
+// takeName refuses to overwrite objects that were not made for this machine. It deletes the objects
+// of an earlier machine of this name, which also revokes the tokens of that machine's pods.
 func (r *Reconciler) takeName(ctx context.Context, taken *attempt.TakenError) error {
 	isJob := taken.Kind == "Job"
 	switch {
@@ -143,7 +144,7 @@ func (s *scope) succeeds(obj metav1.Object) bool {
 	return owner.APIVersion == mine.APIVersion && owner.Kind == mine.Kind && owner.Name == mine.Name
 }
 
-// dropJob deletes the Job of the attempt before this one: what it left is on the machine.
+// dropJob deletes the Job of the previous attempt: the machine's status has its result.
 func (r *Reconciler) dropJob(ctx context.Context, s *scope, next state.Claim) error {
 	if next.Attempt <= 1 || next.Attempt == s.state.Claim.Attempt {
 		return nil
@@ -160,7 +161,7 @@ func (r *Reconciler) dropJob(ctx context.Context, s *scope, next state.Claim) er
 	return nil
 }
 
-// refused tells apart what the API server will refuse again until somebody changes something.
+// refused finds the errors of the API server that stay until a user changes something.
 func refused(err error) error {
 	if isWaiting(err) {
 		return err
@@ -179,7 +180,7 @@ func refused(err error) error {
 	return fmt.Errorf("creating the Job: %w", err)
 }
 
-// task is what the next Job is asked to do.
+// task builds the task of the next Job.
 func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 	tagged := s.ref() // as all its servers are, all its life
 	tagged.UID = cmp.Or(s.state.TaggedUID, tagged.UID)
@@ -235,8 +236,10 @@ func (s *scope) retry() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// looked is the attempt after whose doubt, whether there is a server, the user asked for another one; 0 when he did not. His
-// word holds until an attempt asks the cloud for a server again: the pod knows when one did.
+// looked returns the number of the attempt after which the user confirmed a look in the cloud: that
+// attempt could not find out whether a server exists, and the user asked for another one. It
+// returns 0 without such a confirmation. The confirmation is valid until an attempt asks the cloud
+// for a server again, which the pod records.
 func (s *scope) looked() int32 {
 	result := s.state.Result.Value
 	if !s.state.Result.IsRead() || result.Operation != state.Create {
@@ -248,7 +251,7 @@ func (s *scope) looked() int32 {
 	return result.Looked
 }
 
-// files are those of the credential and of the spec, which wins.
+// files returns the files of the credential and of the spec; the spec wins.
 func (s *scope) files() map[string][]byte {
 	files := map[string][]byte{}
 	maps.Copy(files, s.credential.Files)
@@ -271,7 +274,8 @@ func (r *Reconciler) public() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(secret, name) })
 }
 
-// secrets are the values of secret options; what comes from the credential the pod redacts by itself.
+// secrets returns the values of secret options. The pod redacts the values of the credential
+// without this list.
 func (r *Reconciler) secrets(s *scope) []string {
 	var secrets []string
 	for _, field := range r.kind.Fields {
@@ -289,14 +293,16 @@ func (r *Reconciler) secrets(s *scope) []string {
 	return slices.Compact(secrets)
 }
 
-// requestHash changes when another attempt has a better chance than the last: the user changed the machine, the credential or the
-// bootstrap Secret, asked for it, the driver or the settings of Jobs are others. It is made of versions and not of content, for it can be
-// seen by those who must not see a secret's hash.
+// requestHash changes when another attempt has a better chance than the last. This is the case if
+// the user changes the machine, the credential or the bootstrap Secret, or asks for an attempt, or
+// if the driver or the settings of Jobs change. It is computed from versions and not from content,
+// because users who must not see a hash of a Secret can see it.
 func (r *Reconciler) requestHash(s *scope, operation state.Operation) string {
 	driver, _ := json.Marshal(s.driver.ref) // texts and booleans: there is nothing that cannot be encoded
 	generation := strconv.FormatInt(s.GetGeneration(), 10)
 	if operation == state.Remove {
-		// The record has what a remove needs of the spec; what counts is whether the user gave the server up.
+		// The record has everything that a remove needs from the spec. Only a user's decision to
+		// give the server up changes a remove.
 		generation = strconv.FormatBool(s.Abandoned())
 	}
 	parts := []string{string(operation), generation, string(driver), s.credential.Version, s.GetAnnotations()[rkev1.RetryAnnotation], r.settings}

@@ -29,12 +29,12 @@ import (
 // stateSecret is the machine's state Secret, read live: it decides whether a server is made.
 type stateSecret struct {
 	state.State
-	// secret is nil when there is none, or when it is another machine's.
+	// secret is nil if the state Secret does not exist, or if it belongs to another machine.
 	secret *corev1.Secret
 	// takenBy says whose Secret has the name of ours, and what to do; empty when none has.
 	takenBy string
-	// inherited says that the state is of an earlier machine of this kind and name: a backup brought both back. What it claims was
-	// never looked at for this machine.
+	// inherited is true if the state belongs to an earlier machine of this kind and name, and a
+	// backup restored both. No Job of this machine has verified its content.
 	inherited bool
 	// stray keeps the machine from taking it over; see strayOwner.
 	stray string
@@ -69,8 +69,9 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		return nil
 	}
 	s.state = stateOf(secret)
-	// An earlier machine's of this kind and name. That one is gone, for there is one object of a name; and its server is not, for the
-	// finalizer that keeps the state goes last.
+	// The state of an earlier machine of this kind and name. That machine is gone, because only one
+	// object can have the name. Its server exists, because the finalizer that keeps the state is
+	// removed last.
 	if !metav1.IsControlledBy(secret, s) && secret.Labels[rkev1.MachineUIDLabel] != string(s.GetUID()) {
 		s.state.inherited, s.state.Claimed, s.state.Claim = true, false, state.Claim{}
 	}
@@ -90,16 +91,17 @@ func (s *scope) takenBy(secret *corev1.Secret) string {
 		return fmt.Sprintf("belongs to %s %s (UID %s): use another name, or delete that machine. Keep the Secret, because it is the only record of a server",
 			owner.Kind, owner.Name, owner.UID)
 	case !controllerutil.ContainsFinalizer(secret, rkev1.MachineFinalizer):
-		// Whoever let the earlier machine go has taken the finalizer: its server is gone.
+		// The finalizer was removed when the earlier machine was released: its server is gone.
 		return fmt.Sprintf("belongs to an earlier machine of this name whose server was removed (UID %s): wait until the garbage collector deletes it. "+
 			"If it comes from a backup, apply it again without metadata.ownerReferences", owner.UID)
 	}
 	return ""
 }
 
-// inherit makes an earlier machine's state this machine's. The claim goes, so that a Job looks whether the server is there before
-// anything is said of it; it looks with the UID that the server is tagged with. While the machine's owner is not there it waits:
-// the garbage collector is about to delete the machine, and only the state still tells that it was never one of this cluster.
+// inherit gives an earlier machine's state to this machine. It drops the claim, so that a Job first
+// checks whether the server exists; the Job searches with the UID in the server's tag. While the
+// machine's owner does not exist, inherit waits: the garbage collector will delete the machine, and
+// only the state shows that it never ran in this cluster.
 func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 	_, _, owned := s.Owner()
 	if !s.state.inherited || owned && s.machine == nil && !s.deleting() {
@@ -155,8 +157,9 @@ func (r *Reconciler) dropRestoredJobs(ctx context.Context, s *scope, uid string)
 	return nil
 }
 
-// checkTaggedUID waits while the UID with which the machine's servers are tagged is that of another machine which is there: an earlier
-// machine of this name is not. Who may write the state may have written it. What the cached Secrets say is only where to look.
+// checkTaggedUID waits while the UID in the servers' tag belongs to another existing machine; an
+// earlier machine of this name does not exist. A user with write access to the state may have set the
+// UID. The cached Secrets only show where to look for that machine.
 func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 	uid := s.state.TaggedUID
 	if uid == "" || uid == string(s.GetUID()) {
@@ -185,8 +188,9 @@ func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// ensureOwnership puts back what keeps a machine and its state until the server is gone, and what tells whose the state is. A restored
-// backup, or a tool that takes owners away, may have lost it.
+// ensureOwnership restores the finalizers that keep a machine and its state until the server is
+// gone, and the state's owner reference. A restored backup, or a tool that removes owners, may have
+// lost them.
 func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 	if !s.state.Claimed {
 		return nil // nothing was made yet: adopt comes first
@@ -216,7 +220,8 @@ func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// ensureCredentialOwnership does the same for the credential of last resort, of which no more than its metadata is looked at.
+// ensureCredentialOwnership does the same for the credential of last resort. It reads only the
+// metadata.
 func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) error {
 	secret := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: s.GetNamespace(), Name: jobrunner.CredentialSecretName(s.GetName())}, secret)
@@ -254,13 +259,14 @@ func (s *scope) ensureOwner(obj metav1.Object) bool {
 	return true
 }
 
-// A state Secret can be lost: by a restore without Secrets, or by somebody who emptied it or took its finalizer away. What it
-// says then, nothing, must not be taken for "no server".
+// A state Secret can be lost: by a restore without Secrets, or because a user emptied it or removed
+// its finalizer. An empty state must not be read as "no server".
 
-// lostCheck is how often it is looked whether a lost state was brought back: a Secret without its owner wakes nobody.
+// lostCheck is how often the controller checks whether a lost state was restored: a Secret without
+// an owner wakes no machine.
 const lostCheck = time.Minute
 
-// hadServer tells that the machine had a server of which its state knows nothing any more.
+// hadServer reports whether the machine had a server that its state does not record.
 func (s *scope) hadServer() bool {
 	if !s.state.NothingMade() {
 		return false
@@ -273,7 +279,8 @@ func (s *scope) hadServer() bool {
 		s.machine != nil && s.machine.Spec.ProviderID != ""
 }
 
-// mayHaveServer tells that besides an earlier attempt may have asked for a server, and its state is lost.
+// mayHaveServer also reports true if an earlier attempt may have requested a server and its state
+// is lost.
 func (s *scope) mayHaveServer() bool {
 	if !s.state.NothingMade() {
 		return false
@@ -292,19 +299,22 @@ func (s *scope) restoredWithoutState() bool {
 	return after == nil || after.LastTransitionTime.Time.Before(s.GetCreationTimestamp().Time)
 }
 
-// A state can be without its machine: a backup brings the Secrets back first, with an owner that was never there, and the garbage
-// collector deletes them. Their finalizer keeps them until the machine comes, which takes them over (inherit). Only a namespace
-// that is being deleted takes them along: nobody could make the machine there any more.
+// A state can exist without its machine: a backup restores the Secrets first, with an owner that
+// never existed here, and the garbage collector deletes them. Their finalizer keeps them until the
+// machine is restored and takes them over (inherit). They are released only if their namespace is
+// being deleted, because the machine cannot be created there any more.
 
 // orphanCheck is how often it is looked whether the namespace of a state without a machine is being deleted.
 const orphanCheck = time.Minute
 
-// restoreGrace is how long a credential without a machine waits for its state, and a state that knows of no server for its machine: a restore
-// may bring it first. Without it they are of no use to anybody.
+// restoreGrace is how long a credential without a machine waits for its state, and a state without
+// a record of a server waits for its machine, because a restore may create these Secrets first.
+// After this time they have no use.
 const restoreGrace = time.Hour
 
-// releaseUnwatched does what releaseOrphan does for a machine whose kind is not watched: its CRD is gone, or a manager that starts has not
-// seen it yet. Nothing would wake it again for what was being deleted before. A machine that is there is found by the watch of its kind.
+// releaseUnwatched does the same as releaseOrphan for a machine whose kind is not watched: its CRD
+// is gone, or a manager that starts has not seen it yet. No later event would report Secrets that
+// were already being deleted. The watch of the kind finds a machine that exists.
 func (o Options) releaseUnwatched(ctx context.Context, request Request) error {
 	for _, name := range []string{jobrunner.StateSecretName(request.Name), jobrunner.CredentialSecretName(request.Name)} {
 		known := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -324,8 +334,9 @@ func (o Options) releaseUnwatched(ctx context.Context, request Request) error {
 	return nil
 }
 
-// releaseOrphan lets go what a namespace that is being deleted holds of a machine that is not there, a state for which no driver was ever asked
-// for a server, and a credential whose state is not there either.
+// releaseOrphan releases the Secrets of a machine that does not exist: all of them if the namespace
+// is being deleted, a state that never led to a request for a server, and a credential without a
+// state.
 func (o Options) releaseOrphan(ctx context.Context, gone Request) error {
 	stateKept := false
 	for _, name := range []string{jobrunner.StateSecretName(gone.Name), jobrunner.CredentialSecretName(gone.Name)} {
@@ -356,7 +367,7 @@ func neverAsked(kept state.State) bool {
 	return kept.Claimed && kept.Claim.Operation == state.Create && !kept.Lost && kept.NothingMade()
 }
 
-// releaseSecret lets one of them go, or waits; stateKept tells that there is a state.
+// releaseSecret releases one of these Secrets, or waits; stateKept is true if the state is kept.
 func (o Options) releaseSecret(ctx context.Context, gone Request, key types.NamespacedName, stateKept bool) error {
 	secret := &corev1.Secret{}
 	if err := o.Live.Get(ctx, key, secret); err != nil {
@@ -384,7 +395,8 @@ func (o Options) releaseSecret(ctx context.Context, gone Request, key types.Name
 				o.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, rkev1.WaitingForOwnerReason, "Keep", "%s %s does not exist, and %s: "+
 					"unless a restore creates the missing object, Drover removes the finalizer of this Secret at %s", gone.Kind.Kind, gone.Name, why, end.UTC().Format(time.RFC3339))
 			}
-			// That a namespace is being deleted changes nothing of a Secret that is so already: nobody would wake us.
+			// The deletion of a namespace does not change a Secret that is already being deleted,
+			// so no event follows.
 			return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("the Secret %s waits for its machine", key.Name), orphanCheck)
 		}
 		why = "its namespace is being deleted"
@@ -414,11 +426,12 @@ func (o Options) isTerminating(ctx context.Context, namespace string) (bool, err
 	return false, nil
 }
 
-// strayOwner says which object above a machine has owners none of which is there under the UID of its reference: the garbage collector is about to delete
-// that object, and all below it. It is empty where there is none. Backups bring such references, when somebody restores them as they were. An owner of a kind
-// that the manager may not read counts as there.
+// strayOwner finds an object above a machine whose owner references all name a UID that does not
+// exist: the garbage collector is about to delete that object and all objects below it. The result
+// describes the object, and is empty without such an object. Such references come from backups that were
+// restored unchanged. An owner of a kind that the manager may not read counts as existing.
 func (r *Reconciler) strayOwner(ctx context.Context, obj metav1.Object, kind string, above int) (string, error) {
-	const most = 8 // levels, and owners of one object: who writes references may have them lead in a circle
+	const most = 8 // bounds levels, and owners of one object: a user could write references that form a cycle
 	owners := obj.GetOwnerReferences()
 	if above >= most {
 		return "", nil
@@ -440,12 +453,13 @@ func (r *Reconciler) strayOwner(ctx context.Context, obj metav1.Object, kind str
 	return missing, nil
 }
 
-// spareRestored keeps the garbage collector from destroying a server that lives. A raw backup brings a machine back with an owner
-// reference to a CAPI Machine of another UID, which is not there, so the machine is deleted and nobody asked for it. That Cluster
-// API adopts it after that proves nothing: it adopts whatever a Machine of its own names.
+// spareRestored keeps the garbage collector from destroying a running server. A raw backup restores
+// a machine with an owner reference to a CAPI Machine of another UID. That Machine does not exist,
+// so the machine is deleted without a request from a user. A later adoption by Cluster API proves
+// nothing, because Cluster API adopts every machine that a CAPI Machine names.
 //
-// No machine that was ever at work here is meant, and an ordinary deletion comes from a CAPI Machine or Cluster that is being
-// deleted and waits for it.
+// This does not apply to a machine that ever ran here. An ordinary deletion comes from a CAPI
+// Machine or Cluster that is being deleted and waits for the machine.
 func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 	name, uid, owned := s.Owner()
 	if !owned || !s.state.inherited && !s.restoredWithoutState() || s.GetAnnotations()[rkev1.RemoveRestoredAnnotation] == s.GetName() {
@@ -466,8 +480,9 @@ func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 		"To remove the server, set the annotation %s=%s%s", was, toKeep, jobrunner.StateSecretName(s.GetName()), rkev1.RemoveRestoredAnnotation, s.GetName(), orMachine), orphanCheck)
 }
 
-// How a restored machine is kept: by itself where its CAPI Machine is there to name it, else with all of its namespace, for what Cluster API makes in the place of
-// Machines that go would be in the way of those that come back.
+// How to keep a restored machine: alone if a CAPI Machine exists that names it. Otherwise restore
+// the whole namespace, because the Machines that Cluster API creates as replacements would conflict
+// with the restored ones.
 const (
 	keepAlone = "remove the finalizer " + rkev1.MachineFinalizer + " from this machine and apply it again without metadata.ownerReferences"
 	keepAll   = "restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md describes"

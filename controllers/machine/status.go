@@ -30,7 +30,7 @@ var order = []string{
 	rkev1.CreateJobCondition, rkev1.StateStoredCondition,
 }
 
-// quiet are the reasons that give no event: those of ordinary waiting, and of steps that went well on the way.
+// quiet are the reasons without an event: ordinary waiting, and steps that succeeded on the way.
 var quiet = []string{
 	rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason, rkev1.WaitingForInfrastructureReason,
 	rkev1.WaitingForBootstrapReason, rkev1.DeletingReason, rkev1.ClusterReadyReason, rkev1.DriverReadyReason, rkev1.BootstrapReadyReason,
@@ -45,8 +45,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error 
 	s.summarize()
 	r.metrics.observe(s, r.kind.Driver)
 	if s.released {
-		// That no server is left is written down where the state that tells so goes before the machine does: without it a machine that could
-		// not be let go at once would have a server removed of which nothing is known any more.
+		// If the state is deleted before the machine, the status records that no server is left.
+		// Otherwise a machine whose release fails would start a removal without any record of a
+		// server.
 		if s.inFallback() || s.state.secret != nil && !s.state.secret.DeletionTimestamp.IsZero() {
 			if _, err := r.writeStatus(ctx, s); err != nil {
 				return err
@@ -71,7 +72,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) (bool, error) {
 	return step.PatchStatus(ctx, r.Client, s.before, s.Unstructured)
 }
 
-// summarize sets what follows from the conditions.
+// summarize sets the status fields that follow from the conditions.
 func (s *scope) summarize() {
 	s.status.ObservedGeneration = s.GetGeneration()
 	if held[ptr.Deref(s.conditions.Get(rkev1.CreateJobCondition), metav1.Condition{}).Reason] == "" {
@@ -104,7 +105,7 @@ func (s *scope) summarize() {
 	s.conditions.CountServer()
 }
 
-// summarizeDeletion says in Ready what a machine that is being deleted waits for.
+// summarizeDeletion reports in Ready why a machine that is being deleted waits.
 func (s *scope) summarizeDeletion() {
 	remove := s.conditions.Get(rkev1.DeleteJobCondition)
 	switch {
@@ -166,7 +167,8 @@ func (r *Reconciler) emit(s *scope) {
 		Of: append([]string{rkev1.DeleteJobCondition, rkev1.BootstrapDeliveredCondition}, order...)})
 }
 
-// ending is the reason with which a step ended, and what it says; both are empty if it did not end by waiting.
+// ending returns the reason and the message with which a step waits or stalls; both are empty for
+// any other outcome.
 func ending(err error) (reason, message string) {
 	if waiting, ok := errors.AsType[*step.Waiting](err); ok {
 		return waiting.Reason, waiting.Message
@@ -207,14 +209,15 @@ type metrics struct {
 	counted map[Request]tally
 }
 
-// tally is how one machine is counted: by its phase and, when it has no server, by what it waits for.
+// tally is how one machine is counted: by its phase and, if it has no server, by the cause of its
+// wait.
 type tally struct {
 	kind, driver, phase string
 	// class and until are empty when it waits for nothing that an attempt has told.
 	class, until string
 }
 
-// What a machine waits for whose server could not be made.
+// Why a machine waits whose server could not be made.
 const (
 	// untilTurn: another one that asks for the same asks first.
 	untilTurn = "turn"
@@ -226,7 +229,7 @@ const (
 	untilChange = "change"
 )
 
-// waitsUntil says by the reason of the Job's condition what a machine waits for.
+// waitsUntil maps the reason of the Job's condition to the cause of the wait.
 var waitsUntil = map[string]string{rkev1.JobQueuedReason: untilJob, rkev1.WaitingForQuotaReason: untilTurn, rkev1.WaitingForCapacityReason: untilTurn,
 	rkev1.WaitingForRateLimitReason: untilTurn, rkev1.WaitingForRetryReason: untilTurn,
 	rkev1.AttemptsExhaustedReason: untilChange, rkev1.ServerMayExistReason: untilChange}

@@ -49,13 +49,13 @@ func (r *Reconciler) startInTurn(ctx context.Context, s *scope, w wanted) error 
 	}
 	err := r.start(ctx, s, w.claim)
 	if reason := stepReason(err); reason != "" && reason != rkev1.JobRunningReason && reason != rkev1.JobQueuedReason {
-		r.breaker.Leave(s.request, s.now) // it cannot ask the cloud anything: nobody need wait for it
+		r.breaker.Leave(s.request, s.now) // no machine needs to wait for this one, because it cannot send a request to the cloud
 	}
 	return err
 }
 
-// group is that of the machines that ask the same of the same account. What is common to all drivers is no matter of the
-// cloud's but for the credential.
+// group returns the group of the machines that request the same server from the same account. Of
+// the fields common to all drivers, only the credential matters to the cloud.
 func (s *scope) group() breaker.Group {
 	spec := maps.Clone(s.Spec())
 	delete(spec, "common")
@@ -75,7 +75,8 @@ func (r *Reconciler) leaveTurn(s *scope, outcome error) {
 	}
 }
 
-// reportFailed tells how a create failed that others may ask for too. A machine that stopped does not wait with them.
+// reportFailed reports a failed create to the breaker, because other machines may request the same.
+// A machine that stopped does not wait with them.
 func (r *Reconciler) reportFailed(s *scope, class string, at time.Time, stopped bool) {
 	if !jobrunner.IsShared(class) {
 		r.breaker.Ended(s.request, at, s.now)
@@ -89,7 +90,7 @@ func (r *Reconciler) reportFailed(s *scope, class string, at time.Time, stopped 
 	}
 }
 
-// reportMade tells that the cloud made the server, though its Job has more to do.
+// reportMade reports to the breaker that the cloud made the server, even while its Job continues.
 func (r *Reconciler) reportMade(s *scope) {
 	claim := s.state.Claim
 	journal := s.state.Journal.Value
@@ -120,8 +121,8 @@ func (r *Reconciler) refusal(s *scope, class string) string {
 	return "the cloud rejected machine " + cause.Name + ", which retried" + asks + " and has stopped (" + class + ")"
 }
 
-// waitTurn says what a machine waits for whose turn it is not. The words stay the same while others ask, for each change of
-// them would be a write.
+// waitTurn reports why a machine waits while another machine has the turn. The text does not change
+// when the turn passes between other machines, because each change of the text causes a write.
 func (r *Reconciler) waitTurn(s *scope, turn breaker.Turn, failed string) error {
 	reason := rkev1.WaitingForRetryReason
 	asks := nextAttempt
@@ -191,7 +192,7 @@ func (j *jobs) learn(ctx context.Context, r *Reconciler) error {
 	return nil
 }
 
-// awaitJobLimit waits until this machine's Job may run beside those of the others.
+// awaitJobLimit waits until the limit of concurrent Jobs allows this machine's Job.
 func (r *Reconciler) awaitJobLimit(ctx context.Context, s *scope, operation state.Operation) error {
 	if err := r.jobs.learn(ctx, r); err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// ofMachine maps what a machine controls to the machine.
+// ofMachine maps an object to the machine that controls it.
 func ofMachine(obj metav1.Object) []Request {
 	owner := metav1.GetControllerOf(obj)
 	if owner == nil {
@@ -122,14 +122,15 @@ func jobChanges() predicate.TypedPredicate[*batchv1.Job] {
 	})
 }
 
-// podChanges lets pass what holds a pod up, and its end; a pod that simply starts and runs says nothing new.
+// podChanges passes a change of the reason why a pod is held up, and the end of a pod. The start of
+// a pod is not passed.
 func podChanges() predicate.TypedPredicate[*corev1.Pod] {
 	only := updates(func(was, is *corev1.Pod) bool { return podStateOf(was) != podStateOf(is) })
 	only.CreateFunc = func(e event.TypedCreateEvent[*corev1.Pod]) bool { return podStateOf(e.Object) != podState{} }
 	return only
 }
 
-// podState is what a machine takes notice of.
+// podState is the part of a pod's status that concerns a machine.
 type podState struct {
 	reason, message string
 	ended           bool
@@ -152,25 +153,28 @@ func clusterChanges() predicate.TypedPredicate[*clusterv1.Cluster] {
 	})
 }
 
-// deletionChanges lets pass what a Machine's deletion waited for and does not any more.
+// deletionChanges passes a change in the hooks or the progress of a CAPI Machine's deletion.
 func deletionChanges() predicate.TypedPredicate[*clusterv1.Machine] {
 	return updates(func(was, is *clusterv1.Machine) bool {
 		return hooksOf(was) != hooksOf(is) || serverIsDue(was) != serverIsDue(is)
 	})
 }
 
-// watchIndex remembers which machines wait for which objects, so that an event about a Secret or a driver wakes them and no
-// others. Its zero value is empty. It is rebuilt after a restart, for then every machine is reconciled once.
+// watchIndex remembers which machines wait for which objects, so that an event about a Secret or a
+// driver wakes only these machines. Its zero value is empty. It is rebuilt after a restart, because
+// every machine is then reconciled once.
 //
-// A machine notes its interest before it reads the object: what changes later wakes it, what changed earlier is read.
+// A machine notes its interest before it reads the object: a later change wakes it, and the read
+// sees an earlier change.
 type watchIndex struct {
 	mu        sync.Mutex
 	byKey     map[watchKey]map[Request]bool
 	byRequest map[Request][]watchKey
 }
 
-// watchKey is what a machine waits for: an object by its kind and name, or by a UID the pods of a machine's Jobs, wherever they run. A CAPI
-// Machine's Node goes by its Cluster and the UID of the CAPI Machine, which is empty for the way into the cluster.
+// watchKey identifies an object for which a machine waits: by its kind and name, or by a UID for
+// the pods of a machine's Jobs in any namespace. A CAPI Machine's Node is identified by its Cluster
+// and the UID of the CAPI Machine; an empty UID stands for the connection to the cluster.
 type watchKey struct {
 	kind string
 	name types.NamespacedName

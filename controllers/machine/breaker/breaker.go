@@ -5,8 +5,9 @@
 //	                 ▲   at a time               │ refused
 //	                 └───────────────────────────┘
 //
-// It reads nothing and writes nothing: package machine tells it what became of attempts, and asks before each. All is in
-// memory. After a restart the machines tell it again, and until all have, nobody is called who was not before.
+// Package breaker does no I/O: package machine reports the outcome of each attempt, and asks before
+// each attempt. All state is in memory. After a restart the machines report their outcomes again.
+// Until all have reported, only a machine that was called before the restart is called.
 package breaker
 
 import (
@@ -19,13 +20,14 @@ import (
 
 // Group names the machines that ask the same of the same account: when one is refused, the others would be too.
 type Group struct {
-	// Namespace of the machines: what a namespace's states say of a cloud holds nobody elsewhere, for its users write them.
+	// Namespace of the machines. The users of a namespace can write its states, so these must not
+	// hold machines of other namespaces.
 	Namespace string
 	// Kind of the machines, and so the driver.
 	Kind string
-	// Credential is the Secret it comes from, never what is in it.
+	// Credential names the Secret, never its content.
 	Credential string
-	// Order stands for what is asked for: place, size, image and all the rest.
+	// Order is a hash of the requested server: place, size, image and all other options.
 	Order string
 }
 
@@ -38,21 +40,23 @@ type Refusal struct {
 	Attempt, Try int32
 	// End of the attempt, by the clock that Now is read from.
 	End, Now time.Time
-	// Fresh tells that its end was not known before: what is not is told again after a restart.
+	// Fresh is true if the end of the attempt is new. After a restart, machines report old refusals
+	// again, with Fresh false.
 	Fresh bool
 }
 
 // Ask is the question whether a machine may start an attempt.
 type Ask struct {
 	Group Group
-	// Hash of what is asked for. When it changes, somebody has changed something: that machine asks next, and at once.
+	// Hash of the request. If it differs from the last one, a user has changed something: the
+	// machine starts its attempt next, without a wait.
 	Hash string
-	// Changed tells the same of what was before this manager.
+	// Changed reports such a change from before the start of this manager.
 	Changed bool
 	// NotBefore is the machine's own back-off.
 	NotBefore time.Time
-	// Held is the class for which the machine was already held, before a restart; Called tells that it was to ask next. Both
-	// count only while a Breaker is new.
+	// Held is the class for which the machine was held before a restart; Called is true if it was
+	// the next to ask. Both count only while a Breaker is new.
 	Held   string
 	Called bool
 	Now    time.Time
@@ -60,25 +64,25 @@ type Ask struct {
 
 // Turn is the answer.
 type Turn struct {
-	// Go tells that the attempt may start now. The other fields are then empty.
+	// Go is true if the attempt may start now. The other fields are then empty.
 	Go bool
 	// Class for which the machines of the group are held.
 	Class string
 	// At is when this machine asks; zero when another asks first.
 	At time.Time
-	// Look is when to ask again though nobody calls; zero when a call comes.
+	// Look is when to ask again even without a call; zero if a call follows.
 	Look time.Time
 }
 
-// startup is how long a new Breaker learns what was known before a restart. In a group that it learns of so, nobody is called for
-// the length of grace who was not before.
+// startup is how long a new Breaker learns the state from before a restart. In a group that it
+// learns in this way, only machines that were called before the restart are called during grace.
 const (
 	startup = 10 * time.Minute
 	grace   = time.Minute
 )
 
-// forgotten is how long after its time a group is remembered that nobody waits in, so that a machine that is made in place
-// of a refused one does not begin anew.
+// forgotten is how long an empty group is kept after its next attempt was due, so that the
+// replacement of a refused machine continues the group's back-off.
 const forgotten = time.Hour
 
 // Breaker knows the groups that are held, and who waits in them. Its zero value is not ready: use New.
@@ -96,7 +100,7 @@ type Breaker[K comparable] struct {
 	call     func(K)
 	// born is when it was asked or told first.
 	born time.Time
-	// self is who asks or tells, and need not be called.
+	// self is the machine that asks or reports, and needs no call.
 	self K
 }
 
@@ -117,7 +121,7 @@ type group[K comparable] struct {
 	class string
 	// cause is a machine that was refused and waits in the group, and left the last one that did.
 	cause, left *K
-	// recovering tells that the cloud has made a server since it last refused one.
+	// recovering is true if the cloud has made a server since its last refusal.
 	recovering bool
 	// level counts the refusals in a row, and next is when the next may ask.
 	level int32
@@ -125,7 +129,8 @@ type group[K comparable] struct {
 	// window is how many may try at the same time. It is not one of limit's semaphores: it grows with each server, a refusal closes it, and a machine that is
 	// urgent takes the turn of another.
 	window int
-	// quiet is when all have told again what they know, after a restart; before, nobody is called.
+	// quiet is the time after a restart when all machines have reported their state again. No
+	// machine is called before it.
 	quiet   time.Time
 	members map[K]*member
 }
@@ -149,12 +154,13 @@ type member struct {
 	hash    string
 	// refused is the number of the attempt that was refused last; 0 when none was.
 	refused int32
-	// urgent: somebody has changed something. freed: another has got a server since.
+	// urgent is true if a user has changed something. freed is true if another machine got a server
+	// after the refusal.
 	urgent, freed bool
 }
 
-// Ask reports whether a machine may start an attempt now. Whoever is told to go is taken to try until Refused, Ended, Made or
-// Leave; asking again meanwhile gives the same answer.
+// Ask reports whether a machine may start an attempt now. If so, the Breaker counts the machine as
+// trying until Refused, Ended, Made or Leave; until then, further calls return the same answer.
 func (b *Breaker[K]) Ask(k K, ask Ask) Turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,7 +193,7 @@ func (b *Breaker[K]) promote(g *group[K], m *member, ask Ask) {
 		return
 	}
 	if m.urgent {
-		// Whoever was called and has not begun waits for this one.
+		// A machine that was called and has not started its attempt waits for this one.
 		for _, other := range g.members {
 			if other.state == called && !other.urgent {
 				other.state = waiting
@@ -215,7 +221,7 @@ func (b *Breaker[K]) turn(g *group[K], m *member, ask Ask) Turn {
 	}
 	switch {
 	case m.urgent:
-		g.level = 0 // what was refused before was something else
+		g.level = 0 // the earlier refusals were for another request
 	case !g.recovering && ask.Now.Before(at):
 		return Turn{Class: g.class, At: at}
 	}
@@ -223,7 +229,7 @@ func (b *Breaker[K]) turn(g *group[K], m *member, ask Ask) Turn {
 	return Turn{Go: true}
 }
 
-// Refused tells that the cloud refused a machine. Telling it again changes nothing.
+// Refused records that the cloud refused a machine. It is idempotent.
 func (b *Breaker[K]) Refused(k K, r Refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,8 +247,8 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 	case probing, g.recovering && r.Fresh && (m == nil || m.refused != r.Attempt):
 		b.trip(k, g, r)
 	default:
-		// The refusal of an attempt that was under way when the first was refused, or one that is told again: neither is news, and at
-		// most the time of the next attempt follows from it.
+		// An attempt that was under way at the first refusal, or a repeated report. Neither is new:
+		// it can only delay the next attempt.
 		g.level = max(g.level, r.Try)
 		if next := r.End.Add(b.backOff(r.Class, g.level)); r.Now.Before(g.quiet) && next.After(g.next) {
 			g.class, g.next = r.Class, next
@@ -262,8 +268,9 @@ func (b *Breaker[K]) Refused(k K, r Refusal) {
 	b.refill(g, r.Now)
 }
 
-// Ended tells that an attempt ended in another way than with a server or for want of room: nothing is known of the room.
-// The next may ask when the machine would have tried again.
+// Ended records an attempt that ended neither with a server nor with a refusal, so that it shows
+// nothing about the cloud's capacity. The next machine may ask when this machine would have tried
+// again.
 func (b *Breaker[K]) Ended(k K, again, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -279,7 +286,7 @@ func (b *Breaker[K]) Ended(k K, again, now time.Time) {
 	b.leave(k, now)
 }
 
-// Made tells that a machine has got its server. If it had been called to try, then the others follow.
+// Made records that a machine has got its server. If it was trying, the other machines follow.
 func (b *Breaker[K]) Made(k K, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,7 +296,8 @@ func (b *Breaker[K]) Made(k K, now time.Time) {
 	}
 	b.self = k
 	if g := b.groups[m.group]; m.state == trying {
-		// One more tries than before, and all that were refused have their attempts anew.
+		// One more machine may try than before, and the attempts of all refused machines are
+		// counted from 1 again.
 		g.window++
 		if !g.recovering {
 			g.recovering, g.level, g.next, g.quiet = true, 0, time.Time{}, time.Time{}
@@ -301,7 +309,8 @@ func (b *Breaker[K]) Made(k K, now time.Time) {
 	b.leave(k, now)
 }
 
-// Freed reports whether another machine of the group has got a server since this one was refused: its attempts count anew.
+// Freed reports whether another machine of the group has got a server since this one was refused:
+// its attempts are then counted from 1 again.
 func (b *Breaker[K]) Freed(k K) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -309,8 +318,9 @@ func (b *Breaker[K]) Freed(k K) bool {
 	return m != nil && m.freed
 }
 
-// Cause is a machine that the cloud refused in a group; here reports whether it waits there still. It is the one that was named
-// before as long as that may be so, whoever is heard of first after a restart.
+// Cause returns a machine that the cloud refused in a group; here reports whether that machine
+// still waits in the group. It returns before as long as before may still wait there, so that the
+// order of the reports after a restart does not matter.
 func (b *Breaker[K]) Cause(name Group, before *K, now time.Time) (cause *K, here bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -329,7 +339,7 @@ func (b *Breaker[K]) Cause(name Group, before *K, now time.Time) (cause *K, here
 	return g.left, false
 }
 
-// Leave tells that a machine does not wait for its turn, whatever the reason.
+// Leave records that a machine does not wait for its turn, whatever the reason.
 func (b *Breaker[K]) Leave(k K, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -348,13 +358,14 @@ func (b *Breaker[K]) LeaveAll(gone func(K) bool, now time.Time) {
 	}
 }
 
-// enter begins what k asks or tells of a group, and is its member there; nil if it is none. It leaves another group that it is in.
+// enter starts a call for k in a group and returns its member there, nil if k is not a member. It
+// removes k from any other group.
 func (b *Breaker[K]) enter(k K, name Group, now time.Time) *member {
 	if b.born.IsZero() {
 		b.born = now
 	}
 	b.self = k
-	// Groups that nobody waits in and whose time is long over.
+	// Empty groups whose next attempt was due long ago.
 	maps.DeleteFunc(b.groups, func(_ Group, g *group[K]) bool { return len(g.members) == 0 && now.Sub(g.next) > forgotten })
 	m := b.members[k]
 	if m != nil && m.group != name {
@@ -370,7 +381,8 @@ func (b *Breaker[K]) begin(name Group, class string) *group[K] {
 	return g
 }
 
-// trip tells everybody to wait but one. Those who try already tell nothing of the room there is now.
+// trip makes all machines but one wait. The attempts that are already under way show nothing about
+// the capacity that is left now.
 func (b *Breaker[K]) trip(refused K, g *group[K], r Refusal) {
 	g.level = max(g.level+1, r.Try)
 	if g.recovering {
@@ -459,7 +471,7 @@ func (b *Breaker[K]) refill(g *group[K], now time.Time) {
 			next = append(next, k)
 		}
 	}
-	// Those for whom somebody has changed something first, else who came first.
+	// Machines that a user has changed come first, then the order of arrival.
 	slices.SortFunc(next, func(a, b K) int {
 		one, other := g.members[a], g.members[b]
 		switch {
