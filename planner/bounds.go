@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"strings"
 
@@ -188,4 +189,25 @@ func (u *usage) addAll(fields iter.Seq2[reflect.StructField, reflect.Value]) err
 		}
 	}
 	return nil
+}
+
+// Footprint estimates the bytes of memory that planning a cluster takes at most at one time: a fixed part,
+// what the specification takes when it is decoded and written as a file, and the data of the Secrets and
+// ConfigMaps that it names. TestFootprint compares it with the bytes that are allocated.
+func Footprint(spec *rkev1.RKEControlPlaneSpec) int64 {
+	const (
+		fixed = 1 << 20
+		// perByte and perElement cover the copies of a value: decoded, merged, encoded, compressed.
+		perByte    = 8
+		perElement = 400
+	)
+	u := usage{elementsLeft: math.MaxInt}
+	if err := u.add(reflect.ValueOf(spec).Elem()); err != nil {
+		return math.MaxInt64 // a value that is too deep is rejected, alone
+	}
+	total := int64(fixed + u.bytes*perByte + (math.MaxInt-u.elementsLeft)*perElement)
+	if len(References(*spec)) > 0 {
+		total += 2 * MaxObjectBytes
+	}
+	return total
 }

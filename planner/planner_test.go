@@ -526,3 +526,33 @@ func FuzzSpec(f *testing.F) {
 		require.NotEmpty(t, planner.Plan(w.snapshot()).Reason)
 	})
 }
+
+// Planning a machine allocates at most what Footprint estimates, for a small specification and for the largest.
+func TestFootprint(t *testing.T) {
+	lists := func(n int) apiextensionsv1.JSON {
+		list := strings.Repeat("[", 30) + strings.Repeat("]", 30)
+		return apiextensionsv1.JSON{Raw: []byte("[" + strings.Repeat(list+",", n) + "[]]")}
+	}
+	for name, change := range map[string]func(*rkev1.RKEControlPlaneSpec){
+		"small":   func(*rkev1.RKEControlPlaneSpec) {},
+		"lists":   func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig = rkev1.Config{"tls-san": lists(250)} },
+		"charts":  func(s *rkev1.RKEControlPlaneSpec) { s.ChartValues = rkev1.Config{"rke2-coredns": lists(500)} },
+		"one key": func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", 255<<10) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := hundred(t)
+			c.Machines = c.Machines[:1]
+			change(&c.Spec)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			planner.Plan(c)
+			runtime.ReadMemStats(&after)
+			require.Less(t, int64(after.TotalAlloc-before.TotalAlloc), planner.Footprint(&c.Spec))
+			require.Less(t, planner.Footprint(&c.Spec), int64(32<<20))
+		})
+	}
+	s := rkev1.RKEControlPlaneSpec{}
+	without := planner.Footprint(&s)
+	s.Registries = &rkev1.Registry{Configs: map[string]rkev1.RegistryConfig{"a": {AuthConfigSecretName: "login"}}}
+	require.Greater(t, planner.Footprint(&s), without+planner.MaxObjectBytes)
+}

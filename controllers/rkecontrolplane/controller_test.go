@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/rkecontrolplane/authorities"
+	"github.com/drover-project/drover/limit"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -885,4 +886,24 @@ func TestReconcile_deletedBeforeItsMachines(t *testing.T) {
 	require.NoError(t, w.Delete(t.Context(), w.machineNamed("joined")))
 	testkit.ExpectReconciled(t, w.r, w.obj)
 	testkit.ExpectNotFound(t, w, w.obj)
+}
+
+// A control plane waits until the memory that its plan needs is free.
+func TestReconcile_memory(t *testing.T) {
+	w := newWorld(t)
+	memory := limit.NewBytes(1 << 20)
+	done, err := memory.Acquire(t.Context(), 1<<20)
+	require.NoError(t, err)
+	w.r.Memory = memory
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.writes = nil
+	_, err = w.r.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.obj)})
+	require.ErrorIs(t, err, context.Canceled)
+	done()
+	w.reconcile()
+	require.NotEmpty(t, w.obj.Status.Conditions)
+	free, err := memory.Acquire(t.Context(), 1<<20) // Reconcile released all of it
+	require.NoError(t, err)
+	free()
 }
