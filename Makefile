@@ -91,7 +91,7 @@ image-amd64 image-arm64: image-%: bin/image agents capi/crds/.done # The same fo
 bin/drover-image.tar: bin/manager bin/machine bin/image $(AGENTS)
 	bin/image $(IMAGE_FLAGS) -out $@ bin/manager bin/machine
 
-bin/image: $(wildcard hack/image/*.go) hack/image/go.mod
+bin/image: $(wildcard hack/image/*.go) hack/image/go.mod hack/image/go.sum
 	cd hack/image && $(GO_BUILD) -o ../../bin/image .
 
 # clusterctl of the very version whose contract we hold, to look at our objects with.
@@ -101,21 +101,39 @@ bin/clusterctl: e2e/conformance/go.mod
 	cd e2e/conformance && $(GO_BUILD) -o ../../bin/clusterctl -ldflags "-s -w -X $(CLUSTERCTL_VERSION).gitVersion=v$(CAPI_VERSION) \
 		-X $(CLUSTERCTL_VERSION).gitMajor=1 -X $(CLUSTERCTL_VERSION).gitMinor=14" sigs.k8s.io/cluster-api/cmd/clusterctl
 
+# Helm, to install the chart of a release with.
+bin/helm: e2e/helm/go.mod
+	cd e2e/helm && $(GO_BUILD) -ldflags "-s -w" -o ../../bin/helm helm.sh/helm/v3/cmd/helm
+
 # The managers of that version, unmodified, as images and as a repository of clusterctl's; for the tests.
 bin/upstream/.done: hack/upstream.sh e2e/conformance/go.mod | bin/image
 	hack/upstream.sh $(CAPI_VERSION)
 	@touch $@
 
-# What `clusterctl init --infrastructure drover` reads, in the form of a local repository; RELEASE_FLAGS are further flags of `manager manifests`.
+# A release: images, the command line, the chart, manifests, clusterctl's files, checksums.
+# REGISTRY is the host and prefix that `make push` pushes the image to. RELEASE_FLAGS are further flags of `manager manifests` for clusterctl.
 RELEASE ?= v$(shell sed -n 's/^version: //p' charts/drover/Chart.yaml)
-RELEASE_DIR := bin/release/infrastructure-drover/$(RELEASE)
+RELEASE_DIR ?= bin/release/$(RELEASE)
+REGISTRY ?=
+RELEASE_IMAGE = $(if $(REGISTRY),$(REGISTRY)/drover:$(RELEASE),$(IMAGE))
+ARCHES ?= amd64 arm64
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+WRITE_RELEASE = RELEASE=$(RELEASE) IMAGE=$(RELEASE_IMAGE) LDFLAGS="$(LDFLAGS)" RELEASE_FLAGS="$(RELEASE_FLAGS)"
 .PHONY: release
-release: capi/crds/.done ## Write a release for clusterctl into bin/release: components, metadata, cluster templates; IMAGE names the image.
-	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/manager
-	@rm -rf $(RELEASE_DIR) && mkdir -p $(RELEASE_DIR)
-	bin/manager manifests --with-crds --capi=external --machine-image $(IMAGE) --server-url '$${DROVER_SERVER_URL:=}' \
-		--agents-service-type '$${DROVER_AGENTS_SERVICE_TYPE:=ClusterIP}' $(RELEASE_FLAGS) >$(RELEASE_DIR)/infrastructure-components.yaml
-	cp charts/metadata.yaml charts/clusterctl/*.yaml $(RELEASE_DIR)/
+release: setup capi/crds/.done bin/image agents ## Write a release into bin/release: images, CLI, chart, manifests; REGISTRY=host/prefix names the image.
+	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/manager ./cmd/machine
+	$(WRITE_RELEASE) ARCHES="$(ARCHES)" PLATFORMS="$(PLATFORMS)" hack/release.sh $(RELEASE_DIR)
+
+# The release as the tests need it: this machine's architecture only.
+.PHONY: release-here
+release-here: build
+	$(WRITE_RELEASE) ARCHES=$$(go env GOARCH) PLATFORMS= hack/release.sh $(RELEASE_DIR)
+
+.PHONY: push
+push: bin/image ## Push the images of bin/release to REGISTRY=host/prefix, without Docker.
+	@[ -n "$(REGISTRY)" ] || { echo "name the registry: make push REGISTRY=registry.example.org/infra"; exit 2; }
+	@ls $(RELEASE_DIR)/drover-image-linux-*.tar >/dev/null 2>&1 || { echo "no release in $(RELEASE_DIR): run 'make release REGISTRY=$(REGISTRY)' first"; exit 2; }
+	@bin/image push $(RELEASE_IMAGE) $(RELEASE_DIR)/drover-image-linux-*.tar
 
 # The CRDs of Cluster API come from its module and are not kept in git.
 capi/crds/.done: go.mod hack/capicrds/main.go
@@ -131,7 +149,7 @@ bin/golangci-lint: tools/lint/go.mod
 ##@ Check
 
 .PHONY: test
-test: build bin/clusterctl bin/upstream/.done release ## Everything: linters, unit and API server tests, stories on real containers and servers.
+test: release-here bin/clusterctl bin/upstream/.done bin/helm ## Everything: linters, unit and API server tests, stories on real containers and servers.
 	@./hack/test.sh
 
 .PHONY: unit
@@ -139,7 +157,7 @@ unit: build bin/clusterctl # Unit tests and tests against a real API server only
 	@./hack/test.sh unit
 
 .PHONY: e2e
-e2e: build bin/clusterctl bin/upstream/.done release ## Stories on real containers and servers, Cluster API's validators; STORY=regexp picks some.
+e2e: release-here bin/clusterctl bin/upstream/.done bin/helm ## Stories on real containers and servers, Cluster API's validators; STORY=regexp picks some.
 	@./hack/test.sh e2e
 
 .PHONY: lint

@@ -57,7 +57,7 @@ func setupKubeadm(env *testscript.Env) error {
 	if err := setup(env); err != nil {
 		return err
 	}
-	releases, err := filepath.Glob(filepath.Join(bed.BinDir, "release", "infrastructure-drover", "v*"))
+	releases, err := filepath.Glob(filepath.Join(bed.BinDir, "release", "v*", "infrastructure-drover", "v*"))
 	if err != nil || len(releases) != 1 {
 		return fmt.Errorf("one release is expected, there are %q: run `make release`", releases)
 	}

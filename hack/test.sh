@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests: all of them, or those named: verify, unit, load, fuzz, e2e, bench.
+# Runs the tests: all of them, or those named: verify, unit, load, fuzz, install, e2e, bench.
 # All they print is kept in bin/test.log, and what failed is told once more at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -59,6 +59,12 @@ fuzz() {
   FUZZPART=$part/3 FUZZTIME=$FUZZTIME ./hack/fuzz.sh || failed=1
 }
 
+# install has a Kubernetes of its own, and so runs before the testbed of the stories.
+install() {
+  section "a release, pushed to a registry and installed with Helm and with kubectl"
+  DROVER_E2E=1 gotest -count=1 -timeout 15m -v ./e2e/install || failed=1
+}
+
 e2e() {
   section "stories on real containers and real servers, then Cluster API's validators on the same testbed"
   DROVER_E2E=1 gotest -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|Kinds|Outages|WithKubeadm)/$STORY"} ./e2e || failed=1
@@ -83,7 +89,7 @@ suite() {
   all)
     # To make the servers' root file system takes minutes, most of them for disks and downloads: it is there when the stories begin.
     bin/localcloud rootfs build --rootfs-dir .drover/cache/rootfs >bin/rootfs.log 2>&1 &
-    for stage in verify unit load fuzz e2e; do timed $stage; done
+    for stage in verify unit load fuzz install e2e; do timed $stage; done
     ;;
   *) timed "$what" ;;
   esac
@@ -99,9 +105,9 @@ failures() {
 }
 
 case $what in
-all | verify | unit | load | fuzz | e2e | bench) ;;
+all | verify | unit | load | fuzz | install | e2e | bench) ;;
 *)
-  echo "usage: hack/test.sh [all|verify|unit|load|fuzz|e2e|bench]" >&2
+  echo "usage: hack/test.sh [all|verify|unit|load|fuzz|install|e2e|bench]" >&2
   exit 2
   ;;
 esac

@@ -17,7 +17,11 @@ const (
 	kubeReadyLimit = 3 * time.Minute
 )
 
-func (t *Testbed) startKube(ctx context.Context) error {
+// StartKube starts Kubernetes alone, without the local cloud and Drover, and waits for its Node.
+func (t *Testbed) StartKube(ctx context.Context) error {
+	if err := os.MkdirAll(t.in(logsDir), 0o750); err != nil {
+		return fmt.Errorf("making the state directory: %w", err)
+	}
 	if err := t.writeKubectl(); err != nil {
 		return err
 	}

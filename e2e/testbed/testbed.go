@@ -73,7 +73,7 @@ func (t *Testbed) Up(ctx context.Context) error {
 		}},
 		{"local cloud: API, proxy and file server on " + cloudAddress, t.startCloud},
 		{"local cloud: examples/k3s.yaml with its registry", t.writeClusterExample},
-		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.startKube},
+		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.StartKube},
 		{"Kubernetes: import the image " + Image, func(ctx context.Context) error {
 			return t.ImportImage(ctx, filepath.Join(t.BinDir, "drover-image.tar"))
 		}},

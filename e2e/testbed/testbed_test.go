@@ -143,7 +143,7 @@ func TestKubeIsStartedAndAwaited(t *testing.T) {
 	b := newBench(t)
 	b.programs(t, map[string]string{"localkube": `[ "$1" = server ] || { test -f ready; exit; }
 echo coming up; ` + strings.ReplaceAll(daemonScript, "%s", `touch ready .drover/kubeconfig`)})
-	require.NoError(t, b.startKube(t.Context()))
+	require.NoError(t, b.StartKube(t.Context()))
 	defer b.endDaemon(t)
 	require.Contains(t, b.calls(t), "localkube [server] [--data-dir] [DIR/.drover/kube] [--node] [--kubeconfig] [DIR/.drover/kubeconfig]\n")
 	log, err := os.ReadFile(b.log("localkube.log"))
@@ -152,7 +152,7 @@ echo coming up; ` + strings.ReplaceAll(daemonScript, "%s", `touch ready .drover/
 	info, err := os.Stat(b.log("localkube.log"))
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
-	require.NoError(t, b.startKube(t.Context()))
+	require.NoError(t, b.StartKube(t.Context()))
 	require.Equal(t, 1, strings.Count(b.calls(t), "[server]"), "it runs already")
 }
 
@@ -186,7 +186,7 @@ func TestADaemonThatEndsIsNotWaitedFor(t *testing.T) {
 		"localkube":  `[ "$1" = server ] && echo "port 6443 is taken"; exit 1`,
 	})
 	require.EqualError(t, b.startCloud(t.Context()), "it ended at once, its last lines:\nanother local cloud uses this state directory")
-	require.EqualError(t, b.startKube(t.Context()), "it ended at once, its last lines:\nport 6443 is taken")
+	require.EqualError(t, b.StartKube(t.Context()), "it ended at once, its last lines:\nport 6443 is taken")
 	_, err := b.daemon("x.log", "nothing")
 	require.EqualError(t, err, "nothing is not in "+b.BinDir+": run make build")
 	require.NoError(t, os.RemoveAll(b.in(logsDir)))

@@ -1,4 +1,8 @@
-// Command image packs static binaries into a container image tarball without Docker.
+// Command image packs static binaries into a container image tarball, and pushes such tarballs to a
+// registry, without Docker.
+//
+//	image [flags] BINARY [BINARY]
+//	image push IMAGE TARBALL [TARBALL]
 //
 // The image has no shell and no package manager: the binaries at /, the CA certificates of the building machine,
 // /etc/passwd with user 1000, and nothing else but what -base brings. The same files give the same image digest.
@@ -7,6 +11,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,6 +33,8 @@ const passwd = "root:x:0:0:root:/root:/sbin/nologin\nmachine:x:1000:1000:machine
 // options are the command line.
 type options struct {
 	tag, out, certs, entrypoint string
+	// format of the tarball: docker or oci.
+	format string
 	// arch is what the binaries are built for, base a folder whose files go into the image before them.
 	// share is a folder whose files go to /usr/share/drover.
 	arch, base, share string
@@ -36,9 +43,13 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "push" {
+		exit(pushArgs(os.Args[2:]))
+	}
 	var o options
 	flag.StringVar(&o.tag, "tag", "drover.local/drover:dev", "name and tag of the image")
 	flag.StringVar(&o.out, "out", "bin/drover-image.tar", "tarball to write")
+	flag.StringVar(&o.format, "format", "docker", "format of the tarball: docker (docker load) or oci (OCI image layout)")
 	flag.StringVar(&o.certs, "certs", "/etc/ssl/certs/ca-certificates.crt", "CA certificates to put into the image")
 	flag.StringVar(&o.entrypoint, "entrypoint", "/manager", "entry point")
 	flag.StringVar(&o.arch, "arch", runtime.GOARCH, "architecture of the image, as Go names it")
@@ -50,10 +61,22 @@ func main() {
 	})
 	flag.Parse()
 	o.binaries = flag.Args()
-	if err := run(o); err != nil {
+	exit(run(o))
+}
+
+func pushArgs(args []string) error {
+	if len(args) == 0 {
+		return errors.New("no image given; usage: image push IMAGE TARBALL [TARBALL]")
+	}
+	return push(context.Background(), os.Stdout, args[0], args[1:])
+}
+
+func exit(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 func run(o options) error {
@@ -69,12 +92,19 @@ func run(o options) error {
 		return err
 	}
 	partial := o.out + ".partial"
-	err = tarball.WriteToFile(partial, tag, img)
+	switch o.format {
+	case "docker":
+		err = tarball.WriteToFile(partial, tag, img)
+	case "oci":
+		err = writeOCI(partial, tag, img)
+	default:
+		return fmt.Errorf("the format %q is not docker or oci", o.format)
+	}
 	if err == nil {
 		err = os.Rename(partial, o.out)
 	}
 	if err != nil {
-		_ = os.Remove(partial) // half an image is of no use, and may not have been begun
+		_ = os.Remove(partial) // may be half an image, or not exist
 		return fmt.Errorf("writing %s: %w", o.out, err)
 	}
 	return nil
@@ -163,6 +193,25 @@ type file struct {
 	target  string
 }
 
+// add writes a file into a tarball.
+func add(w *tar.Writer, f file) error {
+	header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
+	if strings.HasSuffix(f.name, "/") {
+		header.Typeflag = tar.TypeDir
+	}
+	if f.target != "" {
+		header.Typeflag, header.Linkname = tar.TypeSymlink, f.target
+	}
+	err := w.WriteHeader(header)
+	if err == nil {
+		_, err = w.Write(f.content)
+	}
+	if err != nil {
+		return fmt.Errorf("packing %s: %w", f.name, err)
+	}
+	return nil
+}
+
 func linksOf(links []string) ([]file, error) {
 	var files []file
 	for _, link := range links {
@@ -199,19 +248,8 @@ func layerOf(files ...file) (v1.Layer, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, f := range files {
-		header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg}
-		if strings.HasSuffix(f.name, "/") {
-			header.Typeflag = tar.TypeDir
-		}
-		if f.target != "" {
-			header.Typeflag, header.Linkname = tar.TypeSymlink, f.target
-		}
-		err := w.WriteHeader(header)
-		if err == nil {
-			_, err = w.Write(f.content)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("packing %s: %w", f.name, err)
+		if err := add(w, f); err != nil {
+			return nil, err
 		}
 	}
 	if err := w.Close(); err != nil {

@@ -50,7 +50,7 @@ func bundle(t *testing.T) string {
 func usual(t *testing.T) options {
 	t.Helper()
 	return options{
-		tag: "drover.local/drover:dev", out: filepath.Join(t.TempDir(), "image.tar"), certs: bundle(t), entrypoint: "/manager", arch: runtime.GOARCH,
+		tag: "drover.local/drover:dev", out: filepath.Join(t.TempDir(), "image.tar"), format: "docker", certs: bundle(t), entrypoint: "/manager", arch: runtime.GOARCH,
 		links: []string{"mkisofs=machine"}, binaries: programs(t, "manager", "machine"),
 	}
 }
