@@ -25,7 +25,8 @@ const ControlPlanesPath = "/validate-rke-cattle-io-v1-rkecontrolplane"
 const ControlPlaneSpecsPath = "/validate-rke-cattle-io-v1-rkecontrolplane-spec"
 
 // ControlPlaneSpecs is the webhook for the specification of RKEControlPlanes that users write. It
-// checks the bounds that a schema cannot express. The planner checks them again.
+// checks what a schema cannot express: bounds, values of arguments, and changes that an existing cluster
+// cannot take. The planner checks them again.
 type ControlPlaneSpecs struct{}
 
 var _ admission.Handler = (*ControlPlaneSpecs)(nil)
@@ -38,6 +39,18 @@ func (h *ControlPlaneSpecs) Handle(_ context.Context, req admission.Request) adm
 	}
 	if err := planner.CheckSpec(&obj.Spec); err != nil {
 		return admission.Denied(err.Error())
+	}
+	if len(req.OldObject.Raw) == 0 {
+		return admission.Allowed("")
+	}
+	before := &rkev1.RKEControlPlane{}
+	if err := json.Unmarshal(req.OldObject.Raw, before); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the earlier RKEControlPlane: %w", err))
+	}
+	if before.IsEstablished() {
+		if err := planner.CheckChange(&before.Spec, &obj.Spec); err != nil {
+			return admission.Denied(err.Error())
+		}
 	}
 	return admission.Allowed("")
 }

@@ -126,3 +126,41 @@ func TestControlPlaneSpecs(t *testing.T) {
 	require.Equal(t, int32(400), handle("").Result.Code)
 	require.Contains(t, handle(`{"spec": {"agentEnvVars": [`+strings.Repeat("{},", 3000)+`{}]}}`).Result.Message, "spec.agentEnvVars has more than 2048 elements")
 }
+
+// A change of an argument that cannot change after the cluster was created is rejected where the user
+// writes it. The planner decides where a selector picks the machines.
+func TestControlPlaneSpecs_fixedArguments(t *testing.T) {
+	handle := func(established bool, before, after string) webhook.Response {
+		object := func(spec string) runtime.RawExtension {
+			status := `{}`
+			if established {
+				status = `{"initialized": true}`
+			}
+			return runtime.RawExtension{Raw: []byte(`{"spec": ` + spec + `, "status": ` + status + `}`)}
+		}
+		return (&admission.ControlPlaneSpecs{}).Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: admissionv1.Update, OldObject: object(before), Object: object(after)}})
+	}
+	global := func(config string) string { return `{"machineGlobalConfig": {` + config + `}}` }
+	selected := `{"machineSelectorConfig": [{"config": {"cluster-cidr": "10.50.0.0/16"}}]}`
+	for what, tt := range map[string]struct{ before, after, says string }{
+		"changed":           {global(`"cluster-cidr": "10.42.0.0/16"`), global(`"cluster-cidr": "10.50.0.0/16"`), "spec.machineGlobalConfig: cluster-cidr cannot change after the cluster was created: set it to 10.42.0.0/16 again"},
+		"added":             {global(``), global(`"service-cidr": "10.50.0.0/16"`), "service-cidr cannot change after the cluster was created: remove it"},
+		"removed":           {global(`"cluster-dns": "10.43.0.11"`), global(``), "cluster-dns cannot change after the cluster was created: set it to 10.43.0.11 again"},
+		"to null":           {global(`"cni": "cilium"`), global(`"cni": null`), "cni cannot change after the cluster was created: set it to cilium again"},
+		"a flannel backend": {global(``), global(`"flannel-backend": "none"`), "flannel-backend cannot change after the cluster was created: set it to vxlan again"},
+		"the default":       {global(``), global(`"flannel-backend": "vxlan", "cni": ["calico"]`), ""},
+		"a list for text":   {global(`"cluster-cidr": "10.42.0.0/16,fd00::/56"`), global(`"cluster-cidr": ["10.42.0.0/16", "fd00::/56"]`), ""},
+		"with a selector":   {global(``), selected, ""},
+		"another argument":  {global(`"cluster-cidr": "10.42.0.0/16"`), global(`"cluster-cidr": "10.42.0.0/16", "debug": true`), ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			answer := handle(true, tt.before, tt.after)
+			require.Equal(t, tt.says == "", answer.Allowed, answer.Result.Message)
+			if tt.says != "" {
+				require.Contains(t, answer.Result.Message, tt.says)
+			}
+			require.True(t, handle(false, tt.before, tt.after).Allowed, "the cluster does not exist yet")
+		})
+	}
+}

@@ -38,6 +38,9 @@ func (l *look) config() (settings, []plan.File, error) {
 		return nil, nil, err
 	}
 	l.role(s)
+	if err := l.unchanged(s); err != nil {
+		return nil, nil, err
+	}
 	if err := l.snapshots(s); err != nil {
 		return nil, nil, err
 	}
@@ -304,6 +307,8 @@ func newLayer(where string, selector *selector, config rkev1.Config) layer {
 			one.err = fmt.Errorf("%.60q is not a valid name of an argument", name)
 		} else if one.value, one.err = decode(config[name]); one.err != nil {
 			one.err = fmt.Errorf("%s %w", name, one.err)
+		} else {
+			one.err = checkArgument(name, one.value)
 		}
 		l.arguments = append(l.arguments, one)
 	}

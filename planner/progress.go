@@ -174,6 +174,9 @@ type Delivered struct {
 	// Paths of its files that are no directories, those included that it deletes.
 	Paths  []string `json:"paths,omitempty"`
 	Probes []string `json:"probes,omitempty"`
+	// Fixed are the values of arguments that cannot change. They are nil if the plan has no
+	// configuration of the distribution.
+	Fixed map[string]string `json:"fixed"`
 	// Broken is why it cannot be read; empty otherwise.
 	Broken string `json:"broken,omitempty"`
 }
@@ -191,8 +194,11 @@ const (
 	maxPlanLevels   = 8
 )
 
-// MaxDeliveredBytes bounds a Delivered as JSON: each byte of a path or a name may become six.
-const MaxDeliveredBytes = 6*(maxPathBytes+maxProbeBytes) + 3*plan.MaxFiles + 1<<10
+// maxFixed bounds the number of arguments that cannot change.
+const maxFixed = 16
+
+// MaxDeliveredBytes bounds a Delivered as JSON: each byte of a path, a name or a value may become six.
+const MaxDeliveredBytes = 6*(maxPathBytes+maxProbeBytes+maxFixed*(maxFixedBytes+40)) + 3*plan.MaxFiles + 1<<10
 
 // NewDelivered reads the plan of a plan Secret; nil when there is none. A tenant may have written the
 // plan. A plan beyond the bounds of the planner's own plans is not decoded.
@@ -232,6 +238,7 @@ func NewDelivered(raw []byte) *Delivered {
 		d.Paths = append(d.Paths, file.Path)
 	}
 	d.Major = major(read)
+	d.Fixed = fixedOf(read)
 	return d
 }
 

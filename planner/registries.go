@@ -65,6 +65,14 @@ func CheckSpec(spec *rkev1.RKEControlPlaneSpec) error {
 	if err := checkBounds(spec); err != nil {
 		return err
 	}
+	if err := checkArguments("spec.machineGlobalConfig", spec.MachineGlobalConfig); err != nil {
+		return err
+	}
+	for i, entry := range spec.MachineSelectorConfig {
+		if err := checkArguments(fmt.Sprintf("spec.machineSelectorConfig[%d].config", i), entry.Config); err != nil {
+			return err
+		}
+	}
 	if spec.Registries == nil {
 		return nil
 	}

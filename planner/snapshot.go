@@ -31,6 +31,8 @@ type Cluster struct {
 	InitMachineID string
 	// Bootstrapped: the cluster was made once, and its data is nowhere but on its etcd machines. It is remembered where a move takes it along.
 	Bootstrapped bool
+	// Established: the cluster's API has answered once.
+	Established bool
 	// MadeBy is the ID of the machine that made it, which is the init node also when its plan Secret has lost its marks; empty if that is not known.
 	MadeBy string
 	// OlderState is the Secret where that is remembered, if it is older than the CAPI Cluster: it may be what an earlier Cluster of that name has left.

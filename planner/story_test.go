@@ -316,6 +316,8 @@ func (w *world) do(line string) {
 		w.machines[words[1]].Secret = &planner.Secret{Data: map[string][]byte{plan.KeyAgentPublicKey: []byte("key of " + words[1])}}
 	case "falls-silent":
 		w.machines[words[1]].Secret.SilentSince = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	case "another-cluster": // without machines
+		w.machines = map[string]*planner.Machine{}
 	case "late":
 		w.machines[words[1]].Secret.Overdue = true
 	case "calls":

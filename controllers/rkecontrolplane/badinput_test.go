@@ -21,6 +21,23 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
+// An argument that cannot change is held if it passes the webhook, and its earlier value is accepted.
+func TestBadInput_fixedArgument(t *testing.T) {
+	w := newWorld(t)
+	w.configure(`{"cluster-cidr":"10.42.0.0/16"}`)
+	w.up()
+	given := w.planOf("server")
+	w.configure(`{"cluster-cidr":"10.50.0.0/16"}`)
+	w.quiet()
+	message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ConfigInvalidReason)
+	require.Contains(t, message, "server: cluster-cidr cannot change after the cluster was created: set it to 10.42.0.0/16 again")
+	require.Equal(t, given, w.planOf("server"))
+	w.configure(`{"cluster-cidr":["10.42.0.0/16"]}`)
+	w.quiet()
+	w.obeys("server")
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+}
+
 // What is told of a cluster that cannot be made, and the way on: mended, it is made.
 func TestBadInput(t *testing.T) {
 	config := func(text string) func(*world) { return func(w *world) { w.configure(text) } }

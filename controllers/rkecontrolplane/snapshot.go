@@ -41,6 +41,7 @@ type member struct {
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	c := &s.snapshot
 	c.Name, c.Namespace, c.Spec, c.InitMachineID = cmp.Or(s.Spec.ClusterName, s.cluster.Name), s.Namespace, s.Spec, s.Labels[rkev1.InitNodeMachineIDLabel]
+	c.Established = s.IsEstablished()
 	c.InfrastructureProvisioned = ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false)
 	endpoint, err := r.endpoint(ctx, s.cluster)
 	if err != nil {

@@ -42,6 +42,11 @@ func (c *RKEControlPlane) IsOf(cluster *clusterv1.Cluster) bool {
 	return ref.APIGroup == GroupVersion.Group && ref.Kind == "RKEControlPlane" && ref.Name == c.Name && cluster.Namespace == c.Namespace
 }
 
+// IsEstablished reports whether the cluster's API has answered once.
+func (c *RKEControlPlane) IsEstablished() bool {
+	return c.Status.Initialized || c.Annotations[BootstrappedAnnotation] == c.Name && c.Name != ""
+}
+
 // BelongsTo reports whether a Cluster names the control plane, or has made its servers with it, whatever it names by now: the Cluster is the owner or, where
 // somebody took that away, the one whose API has answered.
 func (c *RKEControlPlane) BelongsTo(cluster *clusterv1.Cluster) bool {

@@ -1,0 +1,240 @@
+package planner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/api/plan"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// argumentRule is a rule for an argument of the distribution, beside the kind of its value, which the
+// catalogue of releases has.
+type argumentRule struct {
+	name string
+	// check returns an error that continues a sentence about the argument. It repeats no value, because
+	// a value may be a secret. Nil accepts all values.
+	check func(items []string) error
+	// fixed: the value cannot change after the cluster was created.
+	fixed bool
+	// unset is the value that the distribution takes without the argument.
+	unset string
+	// absent is the value that Drover sets if the specification does not have the argument. Null removes
+	// it.
+	absent string
+	// source says where the rule comes from.
+	source string
+}
+
+// argumentRules is the table of rules. docs/kinds/rkecontrolplane.md has the same rows.
+var argumentRules = []argumentRule{
+	{
+		name: "cluster-cidr", check: checkRanges, fixed: true,
+		source: "docs.k3s.io and docs.rke2.io, Basic Network Options, Dual-stack: only when the cluster is first created; k3s-io/k3s#2603: " +
+			"Nodes keep the range that they were given",
+	},
+	{
+		name: "service-cidr", check: checkRanges, fixed: true,
+		source: "the same; Services keep their addresses, and the API server's certificate has the first address of the range",
+	},
+	{
+		name: "cluster-dns", check: checkAddresses, fixed: true,
+		source: "k3s pkg/cli/cmds/server.go: the ClusterIP of the CoreDNS Service; kubernetes.io, Service: spec.clusterIP is immutable",
+	},
+	{
+		name: "flannel-backend", fixed: true, unset: "vxlan",
+		source: "k3s pkg/cli/cmds/server.go has the default; docs.k3s.io, Basic Network Options: a migration needs a reboot of all nodes, which Drover does not do",
+	},
+	{
+		name: "cni", fixed: true, unset: "canal", absent: defaultCNI,
+		source: "docs.rke2.io, Network Options: a CNI plugin is installed by its chart; rules and interfaces of the earlier plugin stay on each node",
+	},
+}
+
+// checkRanges accepts one or two IP ranges, each of another family.
+func checkRanges(items []string) error {
+	wrong := errors.New("must be an IP range such as 10.42.0.0/16, or two of different families")
+	var families []bool
+	for _, item := range items {
+		prefix, err := netip.ParsePrefix(item)
+		if err != nil || slices.Contains(families, prefix.Addr().Is6()) {
+			return wrong
+		}
+		families = append(families, prefix.Addr().Is6())
+	}
+	return nil
+}
+
+func checkAddresses(items []string) error {
+	for _, item := range items {
+		if _, err := netip.ParseAddr(item); err != nil {
+			return errors.New("must be IP addresses")
+		}
+	}
+	return nil
+}
+
+// itemsOf are the items of values, each of which may be a list or one text with commas.
+func itemsOf(values ...any) []string {
+	var items []string
+	for _, value := range values {
+		list, isList := value.([]any)
+		if !isList {
+			list = []any{value}
+		}
+		for _, item := range list {
+			if !isScalar(item) {
+				continue // null, or a value of the wrong kind, which has its own error
+			}
+			for part := range strings.SplitSeq(fmt.Sprint(item), ",") {
+				if part = strings.TrimSpace(part); part != "" {
+					items = append(items, part)
+				}
+			}
+		}
+	}
+	return items
+}
+
+// checkArgument checks a value against the rules for its argument.
+func checkArgument(name string, value any) error {
+	for _, rule := range argumentRules {
+		if rule.check == nil || strings.TrimSuffix(name, "+") != rule.name {
+			continue
+		}
+		if err := rule.check(itemsOf(value)); err != nil {
+			return fmt.Errorf("%s %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkArguments checks the arguments of a layer that have rules.
+func checkArguments(where string, config rkev1.Config) error {
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		value, err := decode(config[name])
+		if err != nil {
+			continue // the planner reports it
+		}
+		if err := checkArgument(name, value); err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+	}
+	return nil
+}
+
+// maxFixedBytes bounds a value that is kept to be compared. A checksum stands for a longer value.
+const maxFixedBytes = 100
+
+// fixedValue is the value of an argument that cannot change, in one form for all that mean the same.
+func (r argumentRule) fixedValue(values ...any) string {
+	text := strings.Join(itemsOf(values...), ",")
+	if text == "" {
+		return r.unset
+	}
+	if len(text) > maxFixedBytes {
+		sum := sha256.Sum256([]byte(text))
+		return "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return text
+}
+
+// changed says that an argument cannot change, and how to go on.
+func (r argumentRule) changed(was string) string {
+	undo := "set it to " + was + " again"
+	switch {
+	case was == "":
+		undo = "remove it"
+	case strings.HasPrefix(was, "sha256:"):
+		undo = "set its earlier value again"
+	}
+	return fmt.Sprintf("%s cannot change after the cluster was created: %s, or create another cluster", r.name, undo)
+}
+
+// fixedOf are the values of the arguments that cannot change, from the configuration in a plan. They
+// are nil if the plan has no such configuration.
+func fixedOf(p plan.Plan) map[string]string {
+	at := slices.IndexFunc(p.Files, func(f plan.File) bool {
+		return strings.HasPrefix(f.Path, etcDir) && strings.HasSuffix(f.Path, "/config.yaml.d/"+mainConfig)
+	})
+	if at < 0 {
+		return nil
+	}
+	content, err := p.Files[at].Bytes()
+	if err != nil {
+		return nil
+	}
+	if _, err := measure(content, maxPlanElements, maxLevels+1); err != nil {
+		return nil
+	}
+	var s settings
+	if err := json.Unmarshal(content, &s); err != nil {
+		return nil
+	}
+	fixed := map[string]string{}
+	for _, rule := range argumentRules {
+		if rule.fixed {
+			fixed[rule.name] = rule.fixedValue(s.all(rule.name)...)
+		}
+	}
+	return fixed
+}
+
+// unchanged holds a server whose new configuration changes an argument that cannot change. The
+// cluster exists if its API or its Node was seen, or if the server is healthy.
+func (l *look) unchanged(s settings) error {
+	d := l.progress.delivered
+	if d == nil || d.Fixed == nil || !l.Roles.IsServer() {
+		return nil
+	}
+	if !l.Established && !l.Joined && l.progress.reason != rkev1.UpToDateReason {
+		return nil
+	}
+	for _, rule := range argumentRules {
+		if was := d.Fixed[rule.name]; rule.fixed && rule.fixedValue(s.all(rule.name)...) != was {
+			return because(rkev1.ConfigInvalidReason, "%s", rule.changed(was))
+		}
+	}
+	return nil
+}
+
+// CheckChange returns an error if the new specification of an existing cluster changes an argument
+// that cannot change. It compares only arguments for all machines: where a selector picks the
+// machines, the planner decides, because it knows their labels.
+func CheckChange(before, after *rkev1.RKEControlPlaneSpec) error {
+	for _, rule := range argumentRules {
+		if !rule.fixed || isSelected(before, rule.name) || isSelected(after, rule.name) {
+			continue
+		}
+		if was := rule.globalValue(before); was != rule.globalValue(after) {
+			return fmt.Errorf("spec.machineGlobalConfig: %s", rule.changed(was))
+		}
+	}
+	return nil
+}
+
+// isSelected reports whether an argument is given to the machines that a selector picks.
+func isSelected(spec *rkev1.RKEControlPlaneSpec, name string) bool {
+	return slices.ContainsFunc(spec.MachineSelectorConfig, func(entry rkev1.RKESystemConfig) bool {
+		_, given := entry.Config[name]
+		_, added := entry.Config[name+"+"]
+		return given || added
+	})
+}
+
+// globalValue is the value of an argument for all machines.
+func (r argumentRule) globalValue(spec *rkev1.RKEControlPlaneSpec) string {
+	values := []any{r.absent}
+	if raw, given := spec.MachineGlobalConfig[r.name]; given {
+		values[0], _ = decode(raw) // a value that cannot be decoded is null
+	}
+	added, _ := decode(spec.MachineGlobalConfig[r.name+"+"])
+	return r.fixedValue(append(values, added)...)
+}
