@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
@@ -19,9 +22,13 @@ import (
 // catalogue of releases has.
 type argumentRule struct {
 	name string
+	// flag limits the rule to one flag in a list of a component's flags, such as kubelet-arg.
+	flag string
 	// check returns an error that continues a sentence about the argument. It repeats no value, because
 	// a value may be a secret. Nil accepts all values.
 	check func(items []string) error
+	// single: only one machine may have the value, so it cannot be for all machines.
+	single bool
 	// fixed: the value cannot change after the cluster was created.
 	fixed bool
 	// unset is the value that the distribution takes without the argument.
@@ -56,6 +63,65 @@ var argumentRules = []argumentRule{
 		name: "cni", fixed: true, unset: "canal", absent: defaultCNI,
 		source: "docs.rke2.io, Network Options: a CNI plugin is installed by its chart; rules and interfaces of the earlier plugin stay on each node",
 	},
+	{
+		name: "node-label", check: checkNodeLabels,
+		source: "k8s.io/kubelet/pkg/apis, well_known_labels.go: a kubelet does not start with another label of Kubernetes; k3s-io/k3s#10916",
+	},
+	{name: "kubelet-arg", flag: "node-labels", check: checkNodeLabels, source: "the same: k3s passes node-label to this flag"},
+	{
+		name: "node-taint", check: checkNodeTaints,
+		source: "k8s.io/kubernetes/pkg/util/taints: a kubelet does not start with a taint without an effect",
+	},
+	{name: "kubelet-arg", flag: "register-with-taints", check: checkNodeTaints, source: "the same: k3s passes node-taint to this flag"},
+	{
+		name: "node-name", check: checkNodeName, single: true,
+		source: "k8s.io/kubernetes, validation of Nodes; docs.k3s.io, Requirements: two Nodes cannot have the same name",
+	},
+}
+
+// byAnnotation says how a Node gets labels that its kubelet may not set.
+const byAnnotation = "set it in the annotation " + rkev1.NodeLabelsAnnotation + " of the Machines, in spec.template.metadata.annotations of a MachineDeployment"
+
+func checkNodeLabels(items []string) error {
+	for i, item := range items {
+		name, value, found := strings.Cut(item, "=")
+		if !found {
+			return fmt.Errorf("must be name=value, and item %d has no =", i+1)
+		}
+		if err := CheckLabels(map[string]string{name: value}); err != nil {
+			return fmt.Errorf("has the %w", err)
+		}
+		if !KubeletMaySet(name) {
+			return fmt.Errorf("has the label %.100q, which a kubelet cannot set: %s", name, byAnnotation)
+		}
+	}
+	return nil
+}
+
+func checkNodeTaints(items []string) error {
+	for i, item := range items {
+		at := strings.LastIndex(item, ":")
+		if at < 0 {
+			return fmt.Errorf("must be name=value:effect or name:effect, and item %d has no effect; the effects are NoSchedule, PreferNoSchedule and NoExecute", i+1)
+		}
+		name, value, _ := strings.Cut(item[:at], "=")
+		if err := CheckTaints([]corev1.Taint{{Key: name, Value: value, Effect: corev1.TaintEffect(item[at+1:])}}); err != nil {
+			return fmt.Errorf("has the %w", err)
+		}
+	}
+	return nil
+}
+
+func checkNodeName(items []string) error {
+	if len(items) > 1 {
+		return errors.New("must be one name")
+	}
+	for _, item := range items {
+		if problems := validation.IsDNS1123Subdomain(strings.ToLower(item)); len(problems) > 0 {
+			return fmt.Errorf("is not a valid name of a Node: %s", problems[0])
+		}
+	}
+	return nil
 }
 
 // checkRanges accepts one or two IP ranges, each of another family.
@@ -81,6 +147,40 @@ func checkAddresses(items []string) error {
 	return nil
 }
 
+// checkSingles rejects arguments for all machines that only one machine may have.
+func checkSingles(config rkev1.Config) error {
+	for _, rule := range argumentRules {
+		if value, err := decode(config[rule.name]); rule.single && err == nil && value != nil {
+			return fmt.Errorf("spec.machineGlobalConfig: %s would be the same for all machines: remove it, or select one machine in spec.machineSelectorConfig", rule.name)
+		}
+	}
+	return nil
+}
+
+// normalized removes the two dashes before the flags of a component, such as kubelet-arg. k3s removes
+// them as well (pkg/daemons/config, GetArgs), so a flag with dashes must have the same effects as one
+// without. Another value is returned as it is.
+func normalized(name string, value any) any {
+	if !strings.HasSuffix(strings.TrimSuffix(name, "+"), "-arg") {
+		return value
+	}
+	trim := func(item any) any {
+		if text, isText := item.(string); isText {
+			return strings.TrimPrefix(text, "--")
+		}
+		return item
+	}
+	items, isList := value.([]any)
+	if !isList {
+		return trim(value)
+	}
+	trimmed := make([]any, 0, len(items))
+	for _, item := range items {
+		trimmed = append(trimmed, trim(item))
+	}
+	return trimmed
+}
+
 // itemsOf are the items of values, each of which may be a list or one text with commas.
 func itemsOf(values ...any) []string {
 	var items []string
@@ -103,14 +203,36 @@ func itemsOf(values ...any) []string {
 	return items
 }
 
+// itemsOfFlag are the items of a flag in a list of a component's flags.
+func itemsOfFlag(value any, flag string) []string {
+	list, isList := value.([]any)
+	if !isList {
+		list = []any{value}
+	}
+	var items []string
+	for _, item := range list {
+		text, _ := item.(string)
+		if rest, found := strings.CutPrefix(text, flag+"="); found {
+			items = append(items, itemsOf(rest)...)
+		}
+	}
+	return items
+}
+
 // checkArgument checks a value against the rules for its argument.
 func checkArgument(name string, value any) error {
 	for _, rule := range argumentRules {
 		if rule.check == nil || strings.TrimSuffix(name, "+") != rule.name {
 			continue
 		}
-		if err := rule.check(itemsOf(value)); err != nil {
-			return fmt.Errorf("%s %w", name, err)
+		where, items := name, []string(nil)
+		if rule.flag == "" {
+			items = itemsOf(value)
+		} else {
+			where, items = name+": "+rule.flag, itemsOfFlag(value, rule.flag)
+		}
+		if err := rule.check(items); err != nil {
+			return fmt.Errorf("%s %w", where, err)
 		}
 	}
 	return nil
@@ -123,7 +245,7 @@ func checkArguments(where string, config rkev1.Config) error {
 		if err != nil {
 			continue // the planner reports it
 		}
-		if err := checkArgument(name, value); err != nil {
+		if err := checkArgument(name, normalized(name, value)); err != nil {
 			return fmt.Errorf("%s: %w", where, err)
 		}
 	}

@@ -308,6 +308,7 @@ func newLayer(where string, selector *selector, config rkev1.Config) layer {
 		} else if one.value, one.err = decode(config[name]); one.err != nil {
 			one.err = fmt.Errorf("%s %w", name, one.err)
 		} else {
+			one.value = normalized(name, one.value)
 			one.err = checkArgument(name, one.value)
 		}
 		l.arguments = append(l.arguments, one)

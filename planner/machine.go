@@ -39,7 +39,7 @@ func (l *look) isInit() bool { return l.Machine == l.init }
 
 // machineRules hold for every machine, changeRules for one whose plan is another than it was given.
 var machineRules = []func(*look) *fault{
-	(*look).canHavePlan, (*look).knowsServer, (*look).rendered,
+	(*look).canHavePlan, (*look).hasOwnNodeName, (*look).knowsServer, (*look).rendered,
 }
 
 var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn}
@@ -137,6 +137,51 @@ func (l *look) canHavePlan() *fault {
 			"the Node is not deleted", l.EarlierNode.Name, l.EarlierNode.ProviderID, l.ProviderID).of("Node", l.EarlierNode.Name)
 	}
 	return nil
+}
+
+// hasOwnNodeName holds a machine whose Node would have the name of another machine's Node. Machines
+// that exist keep their names, the init node before all others.
+func (l *look) hasOwnNodeName() *fault {
+	name, given := l.nodeName(l.Machine)
+	if name == "" {
+		return nil
+	}
+	before := func(m *Machine) bool {
+		if m == l.Machine || l.isInit() {
+			return false
+		}
+		mine, theirs := l.progress.delivered != nil, m.Secret != nil && m.Secret.Delivered != nil
+		return m == l.init || theirs && !mine || theirs == mine && m.Name < l.Name
+	}
+	for _, m := range l.staying(func(Roles) bool { return true }) {
+		other, _ := l.nodeName(m)
+		if other != name || !before(m) {
+			continue
+		}
+		const words = "it has the same name for its Node as %s, and a cluster cannot have two Nodes with one name: "
+		if given {
+			return because(rkev1.MachineInvalidReason, words+"set another value of the label %s, or remove the label", m.Name, rkev1.MachineNodeNameLabel)
+		}
+		return because(rkev1.ConfigInvalidReason, words+"remove node-name, or select one machine in spec.machineSelectorConfig", m.Name)
+	}
+	return nil
+}
+
+// nodeName is the name that a machine's Node gets from its label or its configuration, and whether it
+// is from the label; empty if the server's own name is taken.
+func (p *planner) nodeName(m *Machine) (name string, isLabel bool) {
+	if m.NodeName != "" {
+		return strings.ToLower(m.NodeName), true
+	}
+	for _, layer := range p.layers {
+		if value, given := layer.value("node-name"); given {
+			if matches, err := layer.selector.matches(m.Labels); err == nil && matches {
+				text, _ := value.(string)
+				name = strings.ToLower(text)
+			}
+		}
+	}
+	return name, false
 }
 
 // knowsServer picks the server that the machine joins, and stays with it for as long as it is one.

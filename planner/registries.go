@@ -68,6 +68,9 @@ func CheckSpec(spec *rkev1.RKEControlPlaneSpec) error {
 	if err := checkArguments("spec.machineGlobalConfig", spec.MachineGlobalConfig); err != nil {
 		return err
 	}
+	if err := checkSingles(spec.MachineGlobalConfig); err != nil {
+		return err
+	}
 	for i, entry := range spec.MachineSelectorConfig {
 		if err := checkArguments(fmt.Sprintf("spec.machineSelectorConfig[%d].config", i), entry.Config); err != nil {
 			return err

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,11 @@ func TestArgumentRules(t *testing.T) {
 	fixed := 0
 	for _, rule := range argumentRules {
 		require.NotEmpty(t, rule.source, rule.name)
-		require.Contains(t, string(page), "\n| `"+rule.name+"` |")
+		row := "\n| `" + rule.name + "`"
+		if rule.flag != "" {
+			row = "`" + rule.flag + "` in `" + rule.name + "`"
+		}
+		require.True(t, strings.Contains(string(page), row), row)
 		if rule.fixed {
 			fixed++
 		}
