@@ -153,5 +153,14 @@ var controlPlane = map[string][]string{
 		nextDistribution,
 		nextMachineLogs, "If a change caused it, revert the change: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",
 	},
+	rkev1.KubernetesVersionDiffersReason: {
+		"Check which release the installer's image contains. A mirror or private registry may have another release under the image's name: kubectl get rkecontrolplanes.rke.cattle.io {name} -n {ns} -o yaml",
+		"After you have corrected the registry, install again with another number in spec.provisionGeneration: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",
+		nextDistribution,
+	},
+	rkev1.ServerTokenChangedReason: {
+		"Print the server's token. The value is the part after the last colon: drover ssh {machine} -n {ns} -- 'sudo cat /var/lib/rancher/k3s/server/token /var/lib/rancher/rke2/server/token'",
+		`Set serverToken to that value again: kubectl patch secret {object} -n {ns} --type=merge -p '{"stringData":{"serverToken":"TOKEN"}}'`,
+	},
 	rkev1.WaitingForProbesReason: {nextMachineLogs, nextDistribution},
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -77,6 +78,74 @@ var argumentRules = []argumentRule{
 		name: "node-name", check: checkNodeName, single: true,
 		source: "k8s.io/kubernetes, validation of Nodes; docs.k3s.io, Requirements: two Nodes cannot have the same name",
 	},
+	{
+		name: "etcd-s3-endpoint", check: checkEndpoint,
+		source: "github.com/minio/minio-go, New: an endpoint is a host with an optional port; k3s-io/k3s#8924",
+	},
+	{
+		name: "etcd-snapshot-schedule-cron", check: checkSchedule,
+		source: "k3s pkg/etcd/snapshot.go: the standard parser of github.com/robfig/cron/v3",
+	},
+}
+
+// checkEndpoint accepts a host with an optional port, and https:// before it, which endpointHost removes.
+func checkEndpoint(items []string) error {
+	for _, item := range items {
+		switch host := endpointHost(item); {
+		case strings.HasPrefix(host, "http://"):
+			return errors.New("must be a host name with an optional port: remove http://, and set etcd-s3-insecure: true in spec.machineGlobalConfig for a connection without TLS")
+		case host == "" || strings.ContainsAny(host, "/?#@ \t\r\n"):
+			return errors.New("must be a host name with an optional port, such as s3.example.com:9000")
+		}
+	}
+	return nil
+}
+
+// endpointHost removes https:// and the slash at the end from the URL of a storage. k3s always uses TLS,
+// unless etcd-s3-insecure is set.
+func endpointHost(text string) string {
+	if host, is := strings.CutPrefix(text, "https://"); is {
+		return strings.TrimSuffix(host, "/")
+	}
+	return text
+}
+
+// checkSchedule accepts a schedule as k3s parses it. It does not check the name of a time zone, because
+// the server's time zones may differ from the manager's.
+func checkSchedule(items []string) error {
+	text := strings.Join(items, ",") // a list in a field of the schedule
+	for _, prefix := range []string{"TZ=", "CRON_TZ="} {
+		if zone, is := strings.CutPrefix(text, prefix); is {
+			_, text, _ = strings.Cut(zone, " ")
+		}
+	}
+	if _, err := cron.ParseStandard(strings.TrimSpace(text)); err != nil {
+		return errors.New("must be a cron schedule of five fields, such as 0 */6 * * *, or one such as @every 6h")
+	}
+	return nil
+}
+
+// readers are arguments of RKE2 that the catalogue has for servers and agents, because RKE2 accepts them
+// on both, and that only some machines read. Other machines do not get them, so that a change does not
+// restart them. Source: rancher/rke2 pkg/rke2/rke2.go, setup: an agent runs neither etcd nor a component
+// of the control plane, and a server runs those that are not disabled.
+var readers = []struct {
+	prefixes []string
+	read     func(Roles) bool
+}{
+	{[]string{"audit-policy-file", "pod-security-admission-config-file", "kube-apiserver-", "kube-controller-manager-", "kube-scheduler-", "cloud-controller-manager-"}, isControlPlane},
+	{[]string{"etcd-image", "etcd-extra-"}, isEtcd},
+	{[]string{"control-plane-"}, Roles.IsServer},
+}
+
+// isRead reports whether machines with these roles read an argument.
+func isRead(name string, roles Roles) bool {
+	for _, reader := range readers {
+		if slices.ContainsFunc(reader.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			return reader.read(roles)
+		}
+	}
+	return true
 }
 
 // byAnnotation says how a Node gets labels that its kubelet may not set.
@@ -159,8 +228,11 @@ func checkSingles(config rkev1.Config) error {
 
 // normalized removes the two dashes before the flags of a component, such as kubelet-arg. k3s removes
 // them as well (pkg/daemons/config, GetArgs), so a flag with dashes must have the same effects as one
-// without. Another value is returned as it is.
+// without. It also removes https:// from the endpoint of a storage. Another value is returned as it is.
 func normalized(name string, value any) any {
+	if text, isText := value.(string); isText && name == "etcd-s3-endpoint" {
+		return endpointHost(text)
+	}
 	if !strings.HasSuffix(strings.TrimSuffix(name, "+"), "-arg") {
 		return value
 	}
@@ -179,6 +251,38 @@ func normalized(name string, value any) any {
 		trimmed = append(trimmed, trim(item))
 	}
 	return trimmed
+}
+
+// ConfiguredLabels are the labels that the argument node-label gives to Nodes, by the name of the
+// machine. A kubelet sets them only when it registers its Node, so the manager sets later changes.
+func ConfiguredLabels(c Cluster) map[string]map[string]string {
+	if !isGiven(c.Spec.MachineGlobalConfig, "node-label") && !isSelected(&c.Spec, "node-label") || checkBounds(&c.Spec) != nil {
+		return nil
+	}
+	p := &planner{Cluster: c}
+	p.readLayers()
+	all := map[string]map[string]string{}
+	for i := range c.Machines {
+		given := settings{}
+		for _, layer := range p.layers {
+			if matches, err := layer.selector.matches(c.Machines[i].Labels); err != nil || !matches {
+				continue
+			}
+			for _, name := range []string{"node-label", "node-label+"} {
+				if value, set := layer.value(name); set {
+					given[name] = value
+				}
+			}
+		}
+		labels := map[string]string{}
+		for _, item := range itemsOf(given.all("node-label")...) {
+			if name, value, found := strings.Cut(item, "="); found && checkNodeLabels([]string{item}) == nil {
+				labels[name] = value
+			}
+		}
+		all[c.Machines[i].Name] = labels
+	}
+	return all
 }
 
 // itemsOf are the items of values, each of which may be a list or one text with commas.
@@ -231,6 +335,9 @@ func checkArgument(name string, value any) error {
 		} else {
 			where, items = name+": "+rule.flag, itemsOfFlag(value, rule.flag)
 		}
+		if len(items) == 0 {
+			continue
+		}
 		if err := rule.check(items); err != nil {
 			return fmt.Errorf("%s %w", where, err)
 		}
@@ -280,33 +387,43 @@ func (r argumentRule) changed(was string) string {
 	return fmt.Sprintf("%s cannot change after the cluster was created: %s, or create another cluster", r.name, undo)
 }
 
-// fixedOf are the values of the arguments that cannot change, from the configuration in a plan. They
-// are nil if the plan has no such configuration.
-func fixedOf(p plan.Plan) map[string]string {
+// fixedOf are the values of the arguments that cannot change, and the checksum of the token, from the
+// configuration in a plan. They are empty if the plan has no such configuration.
+func fixedOf(p plan.Plan) (fixed map[string]string, token string) {
 	at := slices.IndexFunc(p.Files, func(f plan.File) bool {
 		return strings.HasPrefix(f.Path, etcDir) && strings.HasSuffix(f.Path, "/config.yaml.d/"+mainConfig)
 	})
 	if at < 0 {
-		return nil
+		return nil, ""
 	}
 	content, err := p.Files[at].Bytes()
 	if err != nil {
-		return nil
+		return nil, ""
 	}
 	if _, err := measure(content, maxPlanElements, maxLevels+1); err != nil {
-		return nil
+		return nil, ""
 	}
 	var s settings
 	if err := json.Unmarshal(content, &s); err != nil {
-		return nil
+		return nil, ""
 	}
-	fixed := map[string]string{}
+	fixed = map[string]string{}
 	for _, rule := range argumentRules {
 		if rule.fixed {
 			fixed[rule.name] = rule.fixedValue(s.all(rule.name)...)
 		}
 	}
-	return fixed
+	return fixed, tokenSum(s)
+}
+
+// tokenSum is the checksum of the token in a configuration; empty without a token.
+func tokenSum(s settings) string {
+	token, _ := s["token"].(string)
+	if token == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
 }
 
 // unchanged holds a server whose new configuration changes an argument that cannot change. The
@@ -315,6 +432,11 @@ func (l *look) unchanged(s settings) error {
 	d := l.progress.delivered
 	if d == nil || d.Fixed == nil || !l.Roles.IsServer() {
 		return nil
+	}
+	// The server may have read its token at any time after the delivery.
+	if is := tokenSum(s); d.Token != "" && is != d.Token {
+		return because(rkev1.ServerTokenChangedReason, "serverToken in Secret %.100q is not the token that its server was started with. k3s and RKE2 encrypt the cluster's authorities with that token, "+
+			"and do not start with another. Its server did not get the new token: set the earlier value again", l.Tokens.Secret).of(SecretKind, l.Tokens.Secret)
 	}
 	if !l.Established && !l.Joined && l.progress.reason != rkev1.UpToDateReason {
 		return nil
@@ -345,10 +467,15 @@ func CheckChange(before, after *rkev1.RKEControlPlaneSpec) error {
 // isSelected reports whether an argument is given to the machines that a selector picks.
 func isSelected(spec *rkev1.RKEControlPlaneSpec, name string) bool {
 	return slices.ContainsFunc(spec.MachineSelectorConfig, func(entry rkev1.RKESystemConfig) bool {
-		_, given := entry.Config[name]
-		_, added := entry.Config[name+"+"]
-		return given || added
+		return isGiven(entry.Config, name)
 	})
+}
+
+// isGiven reports whether a layer has an argument.
+func isGiven(config rkev1.Config, name string) bool {
+	_, given := config[name]
+	_, added := config[name+"+"]
+	return given || added
 }
 
 // globalValue is the value of an argument for all machines.

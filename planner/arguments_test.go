@@ -189,3 +189,177 @@ func TestNodeNames(t *testing.T) {
 	w.machine("worker-2", "{roles: worker, nodeName: web, deleting: true}")
 	require.NotEqual(t, rkev1.MachineInvalidReason, w.verdictOf("worker-3").Reason)
 }
+
+// A storage's URL is used without https://. Other URLs and an invalid schedule are rejected at admission
+// and before a plan is made.
+func TestSnapshots_rejected(t *testing.T) {
+	for etcd, says := range map[string]string{
+		"s3: {bucket: b, endpoint: 'http://s3.example.com'}":    "spec.etcd.s3.endpoint must be a host name with an optional port: remove http://, and set etcd-s3-insecure: true",
+		"s3: {bucket: b, endpoint: 'https://s3.example.com/b'}": "spec.etcd.s3.endpoint must be a host name with an optional port, such as s3.example.com:9000",
+		"s3: {bucket: b, endpoint: 's3 example'}":               "spec.etcd.s3.endpoint must be a host name",
+		"s3: {bucket: b, endpoint: 'https://'}":                 "spec.etcd.s3.endpoint must be a host name",
+		"snapshotScheduleCron: every day":                       "spec.etcd.snapshotScheduleCron must be a cron schedule of five fields",
+		"snapshotScheduleCron: '0 0 */6 * * *'":                 "spec.etcd.snapshotScheduleCron must be",
+		"snapshotScheduleCron: '0 25 * * *'":                    "spec.etcd.snapshotScheduleCron must be",
+		"snapshotScheduleCron: 'TZ=0'":                          "spec.etcd.snapshotScheduleCron must be",
+	} {
+		w := newWorld(t)
+		w.spec("etcd: {" + etcd + "}")
+		require.ErrorContains(t, planner.CheckSpec(&w.cluster.Spec), says, etcd)
+		w.machine("server-1", "{roles: etcd control-plane worker}")
+		v := w.verdictOf("server-1")
+		require.Equal(t, rkev1.ConfigInvalidReason, v.Reason, etcd)
+		require.Contains(t, v.Message, says)
+	}
+	for _, schedule := range []string{"0 */6 * * *", "0,30 2-4 1,15 jan mon", "@daily", "@every 6h", "CRON_TZ=Europe/Berlin 0 3 * * *"} {
+		w := newWorld(t)
+		w.spec("etcd: {snapshotScheduleCron: '" + schedule + "'}")
+		require.NoError(t, planner.CheckSpec(&w.cluster.Spec), schedule)
+		w.machine("server-1", "{roles: etcd control-plane worker}")
+		w.plan()
+		require.Equal(t, schedule, w.serverConfig("k3s")["etcd-snapshot-schedule-cron"])
+	}
+	for _, spec := range []string{
+		"etcd: {s3: {bucket: b, endpoint: 'https://s3.example.com:9000/'}}",
+		"machineGlobalConfig: {etcd-s3-endpoint: 'https://s3.example.com:9000'}",
+		"etcd: {s3: {cloudCredentialName: s3}}",
+	} {
+		w := newWorld(t)
+		w.object(planner.SecretKind, "s3", "{data: {accessKey: a, secretKey: b, defaultBucket: b, defaultEndpoint: 'https://s3.example.com:9000'}}")
+		w.spec(spec)
+		require.NoError(t, planner.CheckSpec(&w.cluster.Spec), spec)
+		w.machine("server-1", "{roles: etcd control-plane worker}")
+		w.plan()
+		require.Equal(t, "s3.example.com:9000", w.serverConfig("k3s")["etcd-s3-endpoint"], spec)
+	}
+	w := newWorld(t)
+	w.object(planner.SecretKind, "s3", "{data: {accessKey: a, secretKey: b, defaultBucket: b, defaultEndpoint: 'http://s3.example.com'}}")
+	w.spec("etcd: {s3: {cloudCredentialName: s3}}")
+	w.machine("server-1", "{roles: etcd control-plane worker}")
+	require.Equal(t, rkev1.SnapshotCredentialInvalidReason, w.verdictOf("server-1").Reason)
+	w.spec("{etcd: null, machineGlobalConfig: {etcd-s3-endpoint: 'http://x', etcd-snapshot-schedule-cron: daily}}")
+	require.ErrorContains(t, planner.CheckSpec(&w.cluster.Spec), "spec.machineGlobalConfig: etcd-s3-endpoint must be")
+}
+
+// Another token of the servers is held: k3s and RKE2 do not start with it. The agents' token may change.
+func TestServerToken(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.Tokens.Secret = "cp-rke-state"
+	w.machine("server-1", "{roles: etcd control-plane worker}")
+	w.machine("worker-2", "{roles: worker}")
+	for range 2 {
+		w.plan()
+		w.do("well")
+	}
+	w.cluster.Tokens.Server = "another-password"
+	v := w.verdictOf("server-1")
+	require.Nil(t, v.Delivery)
+	require.Equal(t, rkev1.ServerTokenChangedReason, v.Reason)
+	require.Equal(t, planner.ObjectKey{Kind: planner.SecretKind, Name: "cp-rke-state"}, v.Object)
+	require.Contains(t, v.Message, `serverToken in Secret "cp-rke-state" is not the token that its server was started with`)
+	require.NotContains(t, v.Message, "password")
+	require.Equal(t, rkev1.ServerTokenChangedReason, planner.Plan(w.snapshot()).Reason)
+	w.cluster.Tokens.Server = "server-password"
+	require.Equal(t, rkev1.UpToDateReason, w.verdictOf("server-1").Reason)
+	w.cluster.Tokens.Agent = "another-password"
+	require.NotNil(t, w.verdictOf("server-1").Delivery)
+}
+
+// A machine is not done while its kubelet runs another version than its plan installed, and both are
+// named. After some minutes that is a reason of its own.
+func TestRunningVersion(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"server-1", "worker-2", "worker-3"} {
+		w.machine(name, map[bool]string{true: "{roles: etcd control-plane}", false: "{roles: worker}"}[name == "server-1"])
+	}
+	for range 2 {
+		w.plan()
+		w.do("well")
+	}
+	for kubelet, same := range map[string]bool{"v1.36.3+k3s1": true, "v1.36.3": true, "v1.36.2+k3s1": false, "v1.36.3+k3s2": false, "v1.36.2": false} {
+		w.machine("server-1", "{roles: etcd control-plane, kubelet: "+kubelet+"}")
+		require.Equal(t, same, w.verdictOf("server-1").Done(), kubelet)
+	}
+	w.machine("server-1", "{roles: etcd control-plane, kubelet: v1.36.2+k3s1}")
+	const says = "its plan is applied, but its kubelet runs v1.36.2+k3s1, and spec.kubernetesVersion is v1.36.3+k3s1"
+	r := planner.Plan(w.snapshot())
+	require.Equal(t, rkev1.WaitingForMachinesReason, r.Reason)
+	require.Equal(t, "server-1: "+says, r.Message)
+	w.do("late server-1")
+	r = planner.Plan(w.snapshot())
+	require.Equal(t, rkev1.KubernetesVersionDiffersReason, r.Reason)
+	require.Equal(t, "server-1: "+says, r.Message)
+	require.Equal(t, rkev1.UpToDateReason, w.verdictOf("server-1").Progress, "the plan is applied")
+
+	// A worker with another version keeps its turn; a plan that may mend it is delivered.
+	w.machine("server-1", "{roles: etcd control-plane, kubelet: v1.36.3+k3s1}")
+	w.machine("worker-2", "{roles: worker, kubelet: v1.36.2+k3s1}")
+	w.spec("machineSelectorConfig: [{machineLabelSelector: {matchLabels: {rke.cattle.io/worker-role: 'true'}}, config: {debug: true}}]")
+	require.NotNil(t, w.verdictOf("worker-2").Delivery)
+	w.plan()
+	w.do("well")
+	require.False(t, w.verdictOf("worker-2").Done())
+	require.Equal(t, rkev1.WaitingForTurnReason, w.verdictOf("worker-3").Reason)
+}
+
+// A cluster of two families has one address of each on each Node, in the order of its ranges. A global
+// address is the Node's own if there is no internal one of its family.
+func TestAddresses_dualStack(t *testing.T) {
+	const four, six = "10.42.0.0/16", "2001:db8:42::/56"
+	for name, tt := range map[string]struct {
+		ranges, internal, external string
+		own, outer                 []any
+	}{
+		"IPv4 first":       {four + "," + six, "10.0.0.1", "203.0.113.1, '2001:db8::1'", []any{"10.0.0.1", "2001:db8::1"}, []any{"203.0.113.1"}},
+		"IPv6 first":       {six + "," + four, "10.0.0.1", "203.0.113.1, '2001:db8::1'", []any{"2001:db8::1", "10.0.0.1"}, []any{"203.0.113.1"}},
+		"only global ones": {six + "," + four, "", "203.0.113.1, '2001:db8::1'", []any{"2001:db8::1", "203.0.113.1"}, nil},
+		"internal IPv6":    {four + "," + six, "10.0.0.1, 'fd00::1'", "203.0.113.1, '2001:db8::1'", []any{"10.0.0.1", "fd00::1"}, []any{"203.0.113.1", "2001:db8::1"}},
+		"no IPv6 address":  {four + "," + six, "10.0.0.1", "203.0.113.1", []any{"10.0.0.1"}, []any{"203.0.113.1"}},
+		"IPv4 only":        {four, "10.0.0.1", "203.0.113.1, '2001:db8::1'", []any{"10.0.0.1"}, []any{"203.0.113.1"}},
+		"IPv6 only":        {six, "10.0.0.1", "203.0.113.1, '2001:db8::1'", []any{"2001:db8::1"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.spec("machineGlobalConfig: {cluster-cidr: '" + tt.ranges + "'}")
+			addresses := ", internal: [" + tt.internal + "], external: [" + tt.external + "]}"
+			w.machine("server-1", "{roles: etcd control-plane"+addresses)
+			w.machine("worker-2", "{roles: worker"+addresses)
+			w.plan()
+			w.do("well")
+			w.plan()
+			for _, machine := range []string{"server-1", "worker-2"} {
+				config := w.configOf(machine, "k3s")
+				require.Equal(t, tt.own, config["node-ip"], machine)
+				if tt.outer == nil {
+					require.NotContains(t, config, "node-external-ip")
+				} else {
+					require.Equal(t, tt.outer, config["node-external-ip"], machine)
+				}
+			}
+		})
+	}
+}
+
+// A changed policy for the audit restarts only servers that run an API server.
+func TestAuditPolicy(t *testing.T) {
+	w := newWorld(t)
+	w.spec("{kubernetesVersion: v1.36.3+rke2r1, machineGlobalConfig: {audit-policy-file: \"kind: Policy\\n\"}}")
+	w.machine("server-1", "{roles: etcd control-plane}")
+	w.machine("worker-2", "{roles: worker}")
+	for range 2 {
+		w.plan()
+		w.do("well")
+	}
+	require.Contains(t, w.configOf("server-1", "rke2"), "audit-policy-file")
+	require.NotContains(t, w.configOf("worker-2", "rke2"), "audit-policy-file")
+	w.spec("machineGlobalConfig: {audit-policy-file: \"kind: Policy\\nrules: []\\n\", pod-security-admission-config-file: /etc/psa.yaml, kube-apiserver-extra-env: [A=b], etcd-extra-env: [A=b]}")
+	require.NotNil(t, w.verdictOf("server-1").Delivery)
+	require.Equal(t, rkev1.UpToDateReason, w.verdictOf("worker-2").Reason)
+	w.plan()
+	require.Contains(t, w.configOf("server-1", "rke2"), "kube-apiserver-extra-env")
+	w.spec("machineGlobalConfig: {cloud-provider-config: /etc/cloud.conf, kube-proxy-arg: [v=2]}")
+	w.do("well")
+	w.plan()
+	w.do("well")
+	require.NotNil(t, w.verdictOf("worker-2").Delivery, "a worker reads them")
+}

@@ -147,7 +147,7 @@ func (l *look) kindOf(name, where string) (kind releases.Kind, mine bool) {
 		l.warn("%s: Drover sets %s from the cluster; your value is ignored", where, name)
 		return kind, false
 	case kind != releases.Unknown:
-		return kind, true
+		return kind, isRead(name, l.Roles)
 	case l.release.Argument(name, !l.Roles.IsServer()) != releases.Unknown:
 		return kind, false
 	}

@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,6 +17,9 @@ func (l *look) snapshots(s settings) error {
 	etcd := l.Spec.ETCD
 	if etcd == nil || !l.Roles.Etcd {
 		return nil
+	}
+	if err := checkSnapshots(etcd); err != nil {
+		return because(rkev1.ConfigInvalidReason, "%v", err)
 	}
 	if etcd.DisableSnapshots {
 		s["etcd-disable-snapshots"] = true
@@ -32,6 +36,24 @@ func (l *look) snapshots(s settings) error {
 	return l.uploads(s, *etcd.S3)
 }
 
+// checkSnapshots checks the values of spec.etcd as admission does.
+func checkSnapshots(etcd *rkev1.ETCD) error {
+	if etcd == nil {
+		return nil
+	}
+	if etcd.SnapshotScheduleCron != "" {
+		if err := checkSchedule([]string{etcd.SnapshotScheduleCron}); err != nil {
+			return fmt.Errorf("spec.etcd.snapshotScheduleCron %w", err)
+		}
+	}
+	if etcd.S3 != nil && etcd.S3.Endpoint != "" {
+		if err := checkEndpoint([]string{etcd.S3.Endpoint}); err != nil {
+			return fmt.Errorf("spec.etcd.s3.endpoint %w", err)
+		}
+	}
+	return nil
+}
+
 // uploads sets where snapshots go; what spec.etcd.s3 leaves open the credential may say.
 func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 	credential, err := l.snapshotCredential(s3.CloudCredentialName)
@@ -43,12 +65,19 @@ func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 	if bucket == "" {
 		return because(rkev1.ConfigInvalidReason, "spec.etcd.s3.bucket and defaultBucket of its credential are both empty: set one of them")
 	}
+	endpoint := s3.Endpoint
+	if endpoint == "" && said("defaultEndpoint") != "" {
+		endpoint = said("defaultEndpoint")
+		if err := checkEndpoint([]string{endpoint}); err != nil {
+			return because(rkev1.SnapshotCredentialInvalidReason, "spec.etcd.s3.cloudCredentialName: defaultEndpoint in Secret %.100q %v", s3.CloudCredentialName, err)
+		}
+	}
 	s["etcd-s3"] = true
 	for _, setting := range []struct{ name, value string }{
 		{"etcd-s3-bucket", bucket},
 		{"etcd-s3-region", cmp.Or(s3.Region, said("defaultRegion"))},
 		{"etcd-s3-folder", cmp.Or(s3.Folder, said("defaultFolder"))},
-		{"etcd-s3-endpoint", cmp.Or(s3.Endpoint, said("defaultEndpoint"))},
+		{"etcd-s3-endpoint", endpointHost(endpoint)},
 		{"etcd-s3-endpoint-ca", cmp.Or(s3.EndpointCA, said("defaultEndpointCA"))},
 		{"etcd-s3-access-key", said("accessKey")},
 		{"etcd-s3-secret-key", said("secretKey")},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"net"
 	"net/url"
@@ -30,6 +31,8 @@ type look struct {
 	joinTo string
 	// registry has all system images, if the user says so.
 	registry string
+	// otherVersion says that its kubelet runs another version than its applied plan; empty otherwise.
+	otherVersion string
 	// same: its plan is the one that was delivered. Minor: it differs in files only that say so.
 	same, minor bool
 }
@@ -56,13 +59,36 @@ func (l *look) observe() *look {
 			break
 		}
 	}
+	if l.fault == nil && l.same && l.progress.reason == rkev1.UpToDateReason {
+		l.otherVersion = l.runsAnotherVersion()
+	}
 	return l
+}
+
+// runsAnotherVersion says that the kubelet reports another version than the plan installed. A mirror
+// may have another release under the installer's name. A version without the build of a distribution
+// is compared without it.
+func (l *look) runsAnotherVersion() string {
+	runs, wanted := l.KubeletVersion, l.release.Version
+	if !strings.Contains(runs, "+") {
+		wanted, _, _ = strings.Cut(wanted, "+")
+	}
+	if runs == "" || runs == wanted {
+		return ""
+	}
+	return fmt.Sprintf("its plan is applied, but its kubelet runs %.64s, and spec.kubernetesVersion is %s", runs, l.release.Version)
 }
 
 // verdict is what the rules come to.
 func (l *look) verdict() Verdict {
 	if l.fault != nil {
 		return l.held(l.fault)
+	}
+	if l.otherVersion != "" {
+		if l.Secret.Overdue {
+			return l.says(rkev1.KubernetesVersionDiffersReason, l.otherVersion)
+		}
+		return l.says(rkev1.WaitingForProbesReason, l.otherVersion)
 	}
 	if l.same {
 		return l.says(l.progress.reason, l.progress.message)

@@ -18,12 +18,14 @@ import (
 // addresses sets what the node calls itself. Addresses of a family that the cluster has no range of are left out: the distribution would not start.
 func (l *look) addresses(s settings) {
 	families := l.families()
-	internal, external := families.pick(l.InternalIPs), families.pick(l.ExternalIPs)
+	internal, external := families.of(l.InternalIPs), families.of(l.ExternalIPs)
+	own := families.firstOfEach(slices.Concat(internal, external))
 	if len(internal) == 0 {
-		internal, external = external, nil
+		external = nil
 	}
-	if _, given := s["node-ip"]; !given && len(internal) > 0 {
-		s.add("node-ip", firstOfEach(internal)...)
+	external = slices.DeleteFunc(external, func(address string) bool { return slices.Contains(own, address) })
+	if _, given := s["node-ip"]; !given {
+		s.add("node-ip", own...)
 	}
 	// A cloud's controller manager tells external addresses itself.
 	if _, given := s["node-external-ip"]; !given && len(external) > 0 && s["cloud-provider-name"] == nil {
@@ -41,8 +43,8 @@ func (l *look) addresses(s settings) {
 			s.add("tls-san", name)
 		}
 	}
-	if _, given := s["advertise-address"]; !given && len(internal) > 0 && len(external) > 0 {
-		s["advertise-address"] = internal[0]
+	if _, given := s["advertise-address"]; !given && len(own) > 0 && len(external) > 0 {
+		s["advertise-address"] = own[0]
 	}
 }
 
@@ -78,7 +80,7 @@ func (l *look) families() families {
 	if len(all) > 0 {
 		return all
 	}
-	for _, addresses := range [][]string{l.init.InternalIPs, l.init.ExternalIPs} {
+	for _, addresses := range [][]string{l.init.InternalIPs, l.init.ExternalIPs, l.InternalIPs, l.ExternalIPs} {
 		if found := usable(addresses); len(found) > 0 {
 			return families{!slices.ContainsFunc(found, func(text string) bool { return !is6(text) })}
 		}
@@ -86,34 +88,33 @@ func (l *look) families() families {
 	return nil
 }
 
-func (f families) pick(addresses []string) []string {
-	found := usable(addresses)
-	if len(f) == 0 {
-		f = families{!slices.ContainsFunc(found, func(text string) bool { return !is6(text) })}
-	}
-	var picked []string
+// of are the usable addresses of the families, in their order.
+func (f families) of(addresses []string) []string {
+	var found []string
 	for _, family := range f {
-		for _, text := range found {
-			if is6(text) == family {
-				picked = append(picked, text)
+		for _, address := range usable(addresses) {
+			if is6(address) == family {
+				found = append(found, address)
 			}
 		}
 	}
-	return picked
+	return found
 }
 
-func is6(text string) bool { return strings.Contains(text, ":") }
-
-// firstOfEach is the first address of each family: the kubelet takes one, or two of which one is IPv6 (k8s.io/component-helpers/node/util, ips.go).
-func firstOfEach(addresses []string) []string {
+// firstOfEach is the first address of each family, in the order of the families: the kubelet takes one,
+// or two of which one is IPv6 (k8s.io/component-helpers/node/util, ips.go). A family without an internal
+// address has an external one: a server's IPv6 address is often its only one, and is global.
+func (f families) firstOfEach(addresses []string) []string {
 	var first []string
-	for _, text := range addresses {
-		if !slices.ContainsFunc(first, func(one string) bool { return is6(one) == is6(text) }) {
-			first = append(first, text)
+	for _, family := range f {
+		if at := slices.IndexFunc(addresses, func(address string) bool { return is6(address) == family }); at >= 0 {
+			first = append(first, addresses[at])
 		}
 	}
 	return first
 }
+
+func is6(text string) bool { return strings.Contains(text, ":") }
 
 // registers is what the kubelet registers its Node with, beside the user's own arguments.
 func (l *look) registers() (plan.File, error) {

@@ -49,6 +49,9 @@ func Plan(c Cluster) Result {
 		r.Machines = append(r.Machines, p.tier(tier, r.Machines)...)
 	}
 	r.Reason, r.Message = summary(r.Machines)
+	if r.Reason == rkev1.ReconciledReason && p.Spec.AdditionalManifest != "" {
+		r.Message += ". " + p.release.Distribution + " applies spec.additionalManifest in its cluster, and reports errors there as events: kubectl -n kube-system describe addons.k3s.cattle.io addons"
+	}
 	r.ControlPlaneReady = slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Roles.ControlPlane && isDone(r.Machines, m.Name) })
 	r.Warnings = p.warned()
 	return r
@@ -274,7 +277,8 @@ func (p *planner) tier(t tier, before []Verdict) []Verdict {
 	turns := turnsOf(t.at(p.Spec.UpgradeStrategy), len(all))
 	for _, l := range all {
 		// It was given a plan and is not yet as that plan says.
-		if !l.Deleting && l.progress.delivered != nil && l.progress.reason != rkev1.UpToDateReason {
+		isDone := l.progress.reason == rkev1.UpToDateReason && l.otherVersion == ""
+		if !l.Deleting && l.progress.delivered != nil && !isDone {
 			turns.taken = append(turns.taken, l.Name)
 		}
 	}

@@ -177,6 +177,8 @@ type Delivered struct {
 	// Fixed are the values of arguments that cannot change. They are nil if the plan has no
 	// configuration of the distribution.
 	Fixed map[string]string `json:"fixed"`
+	// Token is the checksum of the token that the distribution is started with; empty if it is not known.
+	Token string `json:"token,omitempty"`
 	// Broken is why it cannot be read; empty otherwise.
 	Broken string `json:"broken,omitempty"`
 }
@@ -198,7 +200,7 @@ const (
 const maxFixed = 16
 
 // MaxDeliveredBytes bounds a Delivered as JSON: each byte of a path, a name or a value may become six.
-const MaxDeliveredBytes = 6*(maxPathBytes+maxProbeBytes+maxFixed*(maxFixedBytes+40)) + 3*plan.MaxFiles + 1<<10
+const MaxDeliveredBytes = 6*(maxPathBytes+maxProbeBytes+maxFixed*(maxFixedBytes+40)) + 3*plan.MaxFiles + 2<<10
 
 // NewDelivered reads the plan of a plan Secret; nil when there is none. A tenant may have written the
 // plan. A plan beyond the bounds of the planner's own plans is not decoded.
@@ -238,7 +240,7 @@ func NewDelivered(raw []byte) *Delivered {
 		d.Paths = append(d.Paths, file.Path)
 	}
 	d.Major = major(read)
-	d.Fixed = fixedOf(read)
+	d.Fixed, d.Token = fixedOf(read)
 	return d
 }
 

@@ -76,6 +76,9 @@ func CheckSpec(spec *rkev1.RKEControlPlaneSpec) error {
 			return err
 		}
 	}
+	if err := checkSnapshots(spec.ETCD); err != nil {
+		return err
+	}
 	if spec.Registries == nil {
 		return nil
 	}

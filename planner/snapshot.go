@@ -46,8 +46,8 @@ type Cluster struct {
 	Machines []Machine
 }
 
-// Tokens of a cluster, as they are in <control plane>-rke-state: passwords, and not yet what a joining machine is given.
-type Tokens struct{ Server, Agent string }
+// Tokens of a cluster, as they are in <control plane>-rke-state: passwords, and not yet what a joining machine is given. Secret is the name of that Secret.
+type Tokens struct{ Server, Agent, Secret string }
 
 // KeyPair is a certificate and its key, both PEM.
 type KeyPair struct{ Certificate, Key []byte }

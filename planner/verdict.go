@@ -129,5 +129,5 @@ func stops(reason string) bool {
 	return slices.Contains([]string{rkev1.ConfigInvalidReason, rkev1.MachineInvalidReason, rkev1.RegistrySecretMissingReason, rkev1.RegistrySecretInvalidReason,
 		rkev1.FileSourceMissingReason, rkev1.FileSourceNotAuthorizedReason, rkev1.FileSourceInvalidReason, rkev1.SnapshotCredentialMissingReason,
 		rkev1.SnapshotCredentialInvalidReason, rkev1.PlanFailedReason, rkev1.RetryingPlanReason, rkev1.AgentStuckReason, rkev1.AgentSilentReason,
-		rkev1.ProbesFailingReason, rkev1.NoRoleReason, rkev1.OperatingSystemUnsupportedReason, rkev1.TierUnsupportedReason}, reason)
+		rkev1.ProbesFailingReason, rkev1.KubernetesVersionDiffersReason, rkev1.ServerTokenChangedReason, rkev1.NoRoleReason, rkev1.OperatingSystemUnsupportedReason, rkev1.TierUnsupportedReason}, reason)
 }

@@ -274,6 +274,7 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 	if err != nil {
 		return nil //nolint:nilerr // the planner tells it
 	}
+	configured := planner.ConfiguredLabels(s.snapshot)
 	var errs []error
 	var refused []string
 	for i := range s.snapshot.Machines {
@@ -282,6 +283,11 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 			continue
 		}
 		labels := maps.Clone(m.NodeLabels)
+		for name, value := range configured[m.Name] {
+			if _, annotated := labels[name]; !annotated {
+				labels[name] = value
+			}
+		}
 		for role, has := range map[string]bool{"etcd": m.Roles.Etcd, "control-plane": m.Roles.ControlPlane, "worker": m.Roles.Worker} {
 			if has {
 				labels["node-role.kubernetes.io/"+role] = "true"

@@ -38,6 +38,50 @@ func TestBadInput_fixedArgument(t *testing.T) {
 	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
 }
 
+// A cluster is not Ready while its server runs another version, and the condition names both.
+func TestBadInput_anotherVersion(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	w.runs("server", "v1.36.2+k3s1")
+	w.quiet()
+	const says = "its kubelet runs v1.36.2+k3s1, and spec.kubernetesVersion is v1.36.3+k3s1"
+	require.Contains(t, w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason), says)
+	w.clock.SetTime(w.clock.Now().Add(6 * time.Minute))
+	w.quiet()
+	message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.KubernetesVersionDiffersReason)
+	require.Contains(t, message, says)
+	require.Contains(t, message, "spec.provisionGeneration")
+	testkit.ExpectCondition(t, w.machineNamed("server"), rkev1.PlanAppliedCondition, metav1.ConditionTrue, rkev1.PlanAppliedReason)
+	w.runs("server", "v1.36.3+k3s1")
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+}
+
+// The token of the servers, which k3s and RKE2 cannot change, does not reach the server when it is
+// edited; the token of the agents does.
+func TestBadInput_serverTokenEdited(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	given := w.planOf("server")
+	state := w.secret("cp-rke-state")
+	token := state.Data["serverToken"]
+	state.Data["serverToken"] = []byte("another")
+	require.NoError(t, w.Update(t.Context(), state))
+	w.quiet()
+	require.Equal(t, given, w.planOf("server"))
+	message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ServerTokenChangedReason)
+	require.Contains(t, message, `serverToken in Secret "cp-rke-state"`)
+	require.Contains(t, message, "kubectl patch secret cp-rke-state -n "+w.obj.Namespace)
+	require.NotContains(t, message, string(token))
+	state.Data["serverToken"] = token
+	state.Data["agentToken"] = []byte("another")
+	require.NoError(t, w.Update(t.Context(), state))
+	w.quiet()
+	require.NotEqual(t, given, w.planOf("server"))
+	w.obeys("server")
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+}
+
 // What is told of a cluster that cannot be made, and the way on: mended, it is made.
 func TestBadInput(t *testing.T) {
 	config := func(text string) func(*world) { return func(w *world) { w.configure(text) } }
@@ -268,7 +312,7 @@ func TestBadInput_twoClustersForOneControlPlane(t *testing.T) {
 
 // A version in a MachineDeployment is told, also the one that its servers run, and nobody is told to have the only server replaced.
 func TestBadInput_machineDeploymentWithAVersion(t *testing.T) {
-	for what, runs := range map[string]string{"another than runs": "v1.36.2+k3s1", "the one that runs": "v1.36.3+k3s1"} {
+	for what, runs := range map[string]string{"another than runs": "v1.36.3+k3s1", "the one that runs": "v1.36.3+k3s1"} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
 			w.up()
@@ -457,10 +501,10 @@ func TestBadInput_whenAllWasWell(t *testing.T) {
 			w.provisioned("worker", 2, "worker")
 			w.quiet()
 			w.obeys("worker")
-			w.runs("server", "v1.36.2+k3s1", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition)
+			w.runs("server", "v1.36.3+k3s1", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition)
 			w.runs("worker", "v1.36.3+k3s1", clusterv1.MachineReadyCondition)
 			w.quiet()
-			w.expectCounts(1, 1, 1, 1, clusterv1.StatusVersion{Version: "v1.36.2+k3s1", Replicas: 1})
+			w.expectCounts(1, 1, 1, 1, clusterv1.StatusVersion{Version: "v1.36.3+k3s1", Replicas: 1})
 
 			tt.change(w)
 			w.machine("new", "worker")
@@ -473,20 +517,20 @@ func TestBadInput_whenAllWasWell(t *testing.T) {
 				require.Contains(t, told, tt.says)
 				require.Contains(t, told, "\n* ", "and what to do about it")
 			}
-			w.runs("server", "v1.36.2+k3s1", clusterv1.MachineReadyCondition)
+			w.runs("server", "v1.36.3+k3s1", clusterv1.MachineReadyCondition)
 			w.quiet()
-			w.expectCounts(1, 1, 0, tt.upToDate, clusterv1.StatusVersion{Version: "v1.36.2+k3s1", Replicas: 1})
+			w.expectCounts(1, 1, 0, tt.upToDate, clusterv1.StatusVersion{Version: "v1.36.3+k3s1", Replicas: 1})
 
 			w.agent("server", map[string]string{plan.KeyProbeStatuses: `{"kubelet":{"healthy":false}}`})
 			w.quiet()
-			w.expectCounts(1, 1, 0, 0, clusterv1.StatusVersion{Version: "v1.36.2+k3s1", Replicas: 1})
+			w.expectCounts(1, 1, 0, 0, clusterv1.StatusVersion{Version: "v1.36.3+k3s1", Replicas: 1})
 			w.isWell("server")
 			tt.mend(w)
 			w.quiet()
 			w.expectMachine("server", rkev1.UpToDateReason)
 			w.expectMachine("worker", rkev1.UpToDateReason)
 			w.expectMachine("new", rkev1.WaitingForServerReason)
-			w.expectCounts(1, 1, 0, 1, clusterv1.StatusVersion{Version: "v1.36.2+k3s1", Replicas: 1})
+			w.expectCounts(1, 1, 0, 1, clusterv1.StatusVersion{Version: "v1.36.3+k3s1", Replicas: 1})
 		})
 	}
 }

@@ -753,6 +753,26 @@ func TestNodeLabels(t *testing.T) {
 	require.Equal(t, taints, w.reached.taints["node-1"])
 }
 
+// A label of the argument node-label reaches a Node that is registered, and is removed with it. The
+// annotation of the Machine takes precedence, as at the registration.
+func TestNodeLabels_configured(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	machine := w.machineNamed("server")
+	machine.Annotations = map[string]string{rkev1.NodeLabelsAnnotation: `{"team":"shop"}`}
+	require.NoError(t, w.Update(t.Context(), machine))
+	machine.Status.NodeRef.Name = "node-1"
+	require.NoError(t, w.Status().Update(t.Context(), machine))
+	w.configure(`{"node-label":["tier=front","team=other"],"node-label+":"zone=a,rack=7"}`)
+	w.quiet()
+	require.Equal(t, map[string]string{"team": "shop", "tier": "front", "zone": "a", "rack": "7", "node-role.kubernetes.io/etcd": "true",
+		"node-role.kubernetes.io/control-plane": "true", "node-role.kubernetes.io/worker": "true"}, w.reached.labels["node-1"])
+	w.configure(`{"node-label":["tier=back"],"node-label+":null}`)
+	w.quiet()
+	require.Equal(t, "back", w.reached.labels["node-1"]["tier"])
+	require.NotContains(t, w.reached.labels["node-1"], "zone")
+}
+
 // A Node that is refused its labels is told of, and the others get theirs.
 func TestNodeLabels_refused(t *testing.T) {
 	w := newWorld(t)

@@ -53,7 +53,7 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	if len(s.state.Data[serverTokenKey]) == 0 || len(s.state.Data[agentTokenKey]) == 0 {
 		return step.Stall(rkev1.ClusterSecretMissingReason, fmt.Errorf("the Secret %s has no %s or no %s", name, serverTokenKey, agentTokenKey))
 	}
-	s.snapshot.Tokens = planner.Tokens{Server: string(s.state.Data[serverTokenKey]), Agent: string(s.state.Data[agentTokenKey])}
+	s.snapshot.Tokens = planner.Tokens{Server: string(s.state.Data[serverTokenKey]), Agent: string(s.state.Data[agentTokenKey]), Secret: name}
 	s.snapshot.MadeBy = string(s.state.Data[bootstrappedKey])
 	s.snapshot.Bootstrapped = s.snapshot.MadeBy != ""
 	if s.state.CreationTimestamp.Before(&s.cluster.CreationTimestamp) {

@@ -109,6 +109,10 @@ const (
 	WaitingForProbesReason = "WaitingForProbes"
 	// ProbesFailingReason: minutes after the plan was applied, or after all was well, some probes are not healthy.
 	ProbesFailingReason = "ProbesFailing"
+	// KubernetesVersionDiffersReason: minutes after the plan was applied, the kubelet runs another version than the plan installed.
+	KubernetesVersionDiffersReason = "KubernetesVersionDiffers"
+	// ServerTokenChangedReason: the state Secret has another serverToken than the server was started with.
+	ServerTokenChangedReason = "ServerTokenChanged"
 	// UpToDateReason: the plan is applied and all probes are healthy.
 	UpToDateReason = "PlanUpToDate"
 )

@@ -214,6 +214,11 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	r.tellBootstraps(s)
 	if r.Blocker == nil {
 		r.Verdict = []string{"The cluster matches its specification."}
+		reconciled := newStep(rkev1.ReconciledCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.ReconciledCondition))
+		// It names the parts of the specification whose result only the cluster itself knows.
+		if _, beyond, found := strings.Cut(reconciled.Message, "specification. "); found {
+			r.Verdict = appendNew(r.Verdict, beyond)
+		}
 	}
 	// What in the specification has no effect holds nothing up.
 	if warning := newStep(rkev1.WarningsCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition)); warning.State == StepDone {

@@ -119,6 +119,11 @@ func TestClusterDecisions(t *testing.T) {
 		"as specified": {clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1), done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1)), `
 . The cluster matches its specification.
 `},
+		"as specified, with a manifest": {clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionTrue, rkev1.ReconciledReason, "all machines match the specification. k3s applies spec.additionalManifest", 1),
+			done(rkev1.AvailableCondition, rkev1.APIAnswersReason, 1), done(rkev1.ReadyCondition, rkev1.ReadyReason, 1)), `
+. The cluster matches its specification.
+. k3s applies spec.additionalManifest
+`},
 		"as specified, and a drain is held": {budget, `
 . The cluster matches its specification.
 . Machine one-a: DrainingNode: Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.
