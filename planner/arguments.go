@@ -113,14 +113,16 @@ func endpointHost(text string) string {
 // checkSchedule accepts a schedule as k3s parses it. It does not check the name of a time zone, because
 // the server's time zones may differ from the manager's.
 func checkSchedule(items []string) error {
-	text := strings.Join(items, ",") // a list in a field of the schedule
-	for _, prefix := range []string{"TZ=", "CRON_TZ="} {
-		if zone, is := strings.CutPrefix(text, prefix); is {
-			_, text, _ = strings.Cut(zone, " ")
-		}
+	text := strings.TrimSpace(strings.Join(items, ",")) // a list in a field of the schedule
+	if zone, is := strings.CutPrefix(strings.TrimPrefix(text, "CRON_"), "TZ="); is {
+		_, text, _ = strings.Cut(zone, " ")
 	}
-	if _, err := cron.ParseStandard(strings.TrimSpace(text)); err != nil {
-		return errors.New("must be a cron schedule of five fields, such as 0 */6 * * *, or one such as @every 6h")
+	wrong := errors.New("must be a cron schedule of five fields, such as 0 */6 * * *, or one such as @every 6h")
+	if strings.Contains(text, "TZ=") { // the parser panics if no space follows a time zone
+		return wrong
+	}
+	if _, err := cron.ParseStandard(text); err != nil {
+		return wrong
 	}
 	return nil
 }

@@ -202,6 +202,8 @@ func TestSnapshots_rejected(t *testing.T) {
 		"snapshotScheduleCron: '0 0 */6 * * *'":                 "spec.etcd.snapshotScheduleCron must be",
 		"snapshotScheduleCron: '0 25 * * *'":                    "spec.etcd.snapshotScheduleCron must be",
 		"snapshotScheduleCron: 'TZ=0'":                          "spec.etcd.snapshotScheduleCron must be",
+		"snapshotScheduleCron: ' CRON_TZ=0'":                    "spec.etcd.snapshotScheduleCron must be",
+		"snapshotScheduleCron: 'TZ=a TZ=b'":                     "spec.etcd.snapshotScheduleCron must be",
 	} {
 		w := newWorld(t)
 		w.spec("etcd: {" + etcd + "}")
