@@ -40,7 +40,7 @@ func hostileCases() map[string]hostileCase {
 		"bomb":     {reason: "OutOfMemory", message: "exceeded the memory limit of its container"},
 		"hog":      {reason: "OutOfMemory", message: "exceeded the memory limit of its container"},
 		"silent":   {reason: "DriverUnresponsive", message: "printed no address"},
-		"flood":    {reason: "DriverUnresponsive", message: "its first line is no loopback address"},
+		"flood":    {reason: "DriverUnresponsive", message: "its first line is not a loopback address"},
 		"leaves":   {reason: "DriverUnresponsive", message: "its process ended immediately"},
 		"path":     {reason: "FlagsInvalid", message: "../x"},
 		"many":     {reason: "FlagsInvalid", message: "10001 flags"},

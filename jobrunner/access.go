@@ -8,7 +8,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// ServiceAccount is what the pod runs as. Its token is mounted by the Job, where it is wanted.
+// ServiceAccount is the account of the pod. The Job mounts its token only into the containers that
+// need it.
 func ServiceAccount(t Task) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		TypeMeta:                     metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},

@@ -28,7 +28,7 @@ func ProbeJob(t Task) *batchv1.Job {
 	pod := t.pod(report)
 	flags := t.stage(StageFlags, mount(fetchedVolume, FetchedDir, true), mount(flagsVolume, FlagsDir, false))
 	for i, m := range flags.VolumeMounts {
-		// What the driver leaves behind must not be found by the container after it.
+		// The next container must not find files that the driver leaves behind.
 		if m.Name == tmpVolume || m.Name == homeVolume {
 			flags.VolumeMounts[i].Name = driverPrefix + m.Name
 		}

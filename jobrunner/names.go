@@ -17,7 +17,7 @@ const (
 	maxName = 63
 	// MinInstanceName is the shortest limit that can be asked for; below, the hash would be all there is.
 	MinInstanceName = 10
-	// hashLength is how many hex digits tell apart two names that were cut or changed.
+	// hashLength is the number of hex digits that distinguish two names that were cut or changed.
 	hashLength = 8
 )
 
@@ -64,10 +64,11 @@ func ParseInstanceNameLimit(driver, value string) (int, error) {
 	return limit, nil
 }
 
-// fit makes a DNS label of at most limit characters from name. What had to be changed gets a hash of identity, so that two
-// names that differ in what was changed stay two names.
+// fit makes a DNS label of at most limit characters from name. If the name had to be changed, it
+// appends a hash of identity, so that different names stay different.
 func fit(name, identity string, limit int) string {
-	// A DNS label has dashes for what it may not have, and none at the ends.
+	// Dashes replace the characters that a DNS label does not allow. The label neither starts nor
+	// ends with one.
 	clean := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'A' && r <= 'Z':

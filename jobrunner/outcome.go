@@ -43,7 +43,8 @@ func (e Evidence) Own() []corev1.Pod {
 	return own
 }
 
-// Told tells whether the state says how this attempt ended: by its pod's own word or, where that left none, by what was kept.
+// Told reports whether the state records how this attempt ended: in the pod's own result or in the
+// manager's verdict.
 func (e Evidence) Told() bool {
 	_, told := e.own(e.State.Result)
 	_, kept := e.own(e.State.Verdict)
@@ -56,7 +57,8 @@ func (e Evidence) own(document state.Document[state.Result]) (state.Result, bool
 	return result, document.IsRead() && result.Operation == e.Operation && result.Attempt == e.Attempt
 }
 
-// Keep writes a verdict into the state, for what it was read from goes with the Job, and would not be judged so again.
+// Keep writes a verdict into the state: its evidence disappears with the Job, and a later judgement
+// would differ.
 func (e Evidence) Keep(v Verdict, secret *corev1.Secret) error {
 	document, err := json.Marshal(state.Result{Operation: e.Operation, Attempt: e.Attempt, Outcome: v.Outcome, Class: v.Class, Reason: v.Reason,
 		Message: v.Message, ServerMayExist: e.Operation == state.Remove || !e.State.NothingMade(), Made: v.Made, StartTime: v.Start, EndTime: v.End})
@@ -72,7 +74,7 @@ func (e Evidence) Keep(v Verdict, secret *corev1.Secret) error {
 
 // Verdict is how an attempt stands.
 type Verdict struct {
-	// Done is false while the Job runs; Reason and Message may then say what holds it up.
+	// Done is false while the Job runs; Reason and Message may then explain a delay.
 	Done bool
 	// Outcome, Class, Reason, Message as in Result.
 	Outcome state.Outcome
@@ -81,7 +83,7 @@ type Verdict struct {
 	Message string
 	// Start and End of the attempt, as far as known.
 	Start, End time.Time
-	// Made tells that the attempt made a server.
+	// Made is true if the attempt made a server.
 	Made bool
 	// Result is the pod's own word; nil when it left none.
 	Result *state.Result
@@ -124,7 +126,7 @@ func OutcomeOf(e Evidence) Verdict {
 	return v
 }
 
-// JobEnded tells whether a Job has ended, and its pod with it.
+// JobEnded reports whether a Job has ended, and its pod with it.
 func JobEnded(job *batchv1.Job) bool {
 	return jobCondition(job, batchv1.JobComplete) != nil || jobCondition(job, batchv1.JobFailed) != nil
 }
@@ -147,7 +149,7 @@ func (e Evidence) made() bool {
 // overdueSlack is how long after the end of its grace period a pod may still be there: its node's kubelet has to kill it and to say so.
 const overdueSlack = time.Minute
 
-// DueAt is when a pod that was told to end is overdue; zero for one that was not, or has ended.
+// DueAt returns when a terminating pod is overdue; zero if the pod is not terminating or has ended.
 func DueAt(pod *corev1.Pod) time.Time {
 	if pod.DeletionTimestamp.IsZero() || hasEnded(pod) {
 		return time.Time{}
@@ -155,8 +157,9 @@ func DueAt(pod *corev1.Pod) time.Time {
 	return pod.DeletionTimestamp.Add(overdueSlack) // it includes the grace period
 }
 
-// Overdue says of a pod that was to end and has not, which is what a pod of a lost node is, what is the matter and what to do. Only
-// Kubernetes knows when it surely runs no more: then it deletes the pod. Empty for a pod that may simply run on.
+// Overdue explains why a pod is stuck terminating, which happens on a lost node, and how to resolve
+// it. Only Kubernetes knows when the pod has certainly stopped: it then deletes the pod. Both
+// results are empty for a pod that may still be running normally.
 func (e Evidence) Overdue(pod *corev1.Pod) (reason, message string) {
 	due := DueAt(pod)
 	if due.IsZero() || e.Now.IsZero() || e.Now.Before(due) {
@@ -188,7 +191,7 @@ func (e Evidence) Outliving() *corev1.Pod {
 	return nil
 }
 
-// running says what holds a Job up, if anything does.
+// running returns the verdict for a running Job, with the reason for a delay if there is one.
 func running(e Evidence) Verdict {
 	v := Verdict{Start: ptr.Deref(e.Job.Status.StartTime, metav1.Time{}).Time}
 	own := e.Own()

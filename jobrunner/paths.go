@@ -1,6 +1,6 @@
 package jobrunner
 
-// What the manager and the pod agree on besides the documents.
+// The paths that the manager and the pod agree on.
 const (
 	// Command is the binary in the image; its first argument is the operation, and for a probe the second is the stage.
 	Command = "/machine"
@@ -11,8 +11,9 @@ const (
 
 	// FetchedDir is written by the first stage of a probe (the verified binary) and only read by the others.
 	FetchedDir = "/run/drover/fetched"
-	// FlagsDir is written by the second stage of a probe, in which the unknown driver runs, and only read by the last.
-	// It is apart from FetchedDir so that a driver cannot change what is said about its binary.
+	// FlagsDir is written by the second stage of a probe, in which the unknown driver runs, and
+	// only read by the last. It is separate from FetchedDir so that a driver cannot change the
+	// report about its binary.
 	FlagsDir = "/run/drover/flags"
 )
 

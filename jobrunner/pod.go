@@ -68,7 +68,7 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 			return rkev1.NodeLostReason, rkev1.ClassTransient, state.Printable("the pod was disrupted: "+c.Message, state.MaxMessage)
 		}
 	}
-	// Somebody killed a container's process: it does not end so by itself.
+	// A container's process was killed: it does not exit with this code on its own.
 	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
 		return status.State.Terminated != nil && status.State.Terminated.ExitCode == exitKilled
 	}) {
@@ -77,5 +77,5 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	return "", "", ""
 }
 
-// exitKilled is how a shell and every container runtime tell that a process ended by signal 9.
+// exitKilled is the exit code that shells and all container runtimes report for signal 9.
 const exitKilled = 128 + 9

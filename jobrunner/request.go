@@ -22,7 +22,7 @@ const (
 	CABundleKey = "ca.pem"
 )
 
-// Request is what a Job is asked to do. It travels in a Secret, for options may be secret.
+// Request is the task of a Job. It is sent in a Secret because options may be secret.
 type Request struct {
 	// Operation to do; exactly one.
 	Operation state.Operation `json:"operation"`
@@ -42,7 +42,7 @@ type Request struct {
 	UserData clouds.UserData `json:"userData,omitzero"`
 	// CredentialEnv are the environment variables through which the driver takes the cloud credential.
 	CredentialEnv map[string]string `json:"credentialEnv,omitempty"`
-	// Public are those of CredentialEnv whose values may be shown, such as a region.
+	// Public are the names of CredentialEnv whose values may be shown, such as a region.
 	Public []string `json:"public,omitempty"`
 	// Secrets are the values, besides CredentialEnv, that must be redacted from every output.
 	Secrets []string `json:"secrets,omitempty"`
@@ -51,30 +51,34 @@ type Request struct {
 	// Namespace and StateSecret tell where to keep state; for Probe the Secret takes the result.
 	Namespace   string `json:"namespace"`
 	StateSecret string `json:"stateSecret"`
-	// StateUID is the UID of that Secret. With another one a backup has brought the Job back, or the Secret: what the Job was to do may be done long since.
+	// StateUID is the UID of that Secret. If it differs, the Job or the Secret was restored from a
+	// backup, and the Job's task may have been done long ago.
 	StateUID types.UID `json:"stateUID,omitempty"`
 	// ProviderIDTemplate of an external driver; may be empty.
 	ProviderIDTemplate string `json:"providerIDTemplate,omitempty"`
 	// ProviderID the user has set, if any; then none is derived.
 	ProviderID string `json:"providerID,omitempty"`
-	// HasBootstrap tells that BootstrapKey is there (it may be empty for a server without bootstrap data).
+	// HasBootstrap is true if BootstrapKey is present (it may be empty for a server without
+	// bootstrap data).
 	HasBootstrap bool `json:"hasBootstrap,omitempty"`
 	// SSHTimeoutSeconds bounds the login where SSHContact does not: to record the host key after the server was made (120 when 0)
 	// and, for drivers without a user data flag, to bootstrap (300 when 0).
 	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
 	// SSHContact is the machine's own.
 	SSHContact rkev1.SSHContact `json:"sshContact,omitzero"`
-	// MayExist tells that a server may have been made although the state does not say so, for the state was lost.
+	// MayExist is true if a server may have been made although the state does not say so, because
+	// the state was lost.
 	MayExist bool `json:"mayExist,omitempty"`
 	// Retry stands for the value of the annotation with which the user asks for another attempt.
 	Retry string `json:"retry,omitempty"`
-	// Looked is the last attempt that told its doubt (reason ServerMayExist) before the user asked for another one: he has looked
-	// at the cloud, and for what was asked of it up to then there is no server.
+	// Looked is the last attempt that reported a doubt (reason ServerMayExist) before the user
+	// requested another attempt. The user has then checked the cloud, and no server of this or an
+	// earlier attempt exists.
 	Looked int32 `json:"looked,omitempty"`
 	// Registered says from which server the machine's agent had registered when the manager asked for this attempt. It is empty
 	// where the manager cannot know: the bootstrap data is another provider's.
 	Registered string `json:"registered,omitempty"`
-	// Abandon tells Remove that the user gives up what cannot be removed.
+	// Abandon makes Remove succeed although resources may remain: the user has given them up.
 	Abandon bool `json:"abandon,omitempty"`
 	// Scan tells Scan which servers to remove; without it they are only listed.
 	Scan []ScanTarget `json:"scan,omitempty"`

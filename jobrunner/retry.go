@@ -31,16 +31,17 @@ type Failure struct {
 type backOff struct {
 	// first is the wait after the first failure; it doubles up to most.
 	first, most time.Duration
-	// stops tells that only a user can mend it: a create is not tried again before something was changed.
+	// stops is true if only a user can fix the failure: a create is not retried before something
+	// changes.
 	stops bool
-	// shared tells that others who ask the same with the same credential would get the same answer.
+	// shared is true if other requests with the same credential would fail in the same way.
 	shared bool
 }
 
 // backOffs by class. A failure that can end without a user is retried for ever, at most with the longest wait. So is every remove,
 // because a server that is left costs money.
 var backOffs = map[string]backOff{
-	// Nothing gets better by itself: what is asked for, or the credential, must change.
+	// Waiting does not help: the request or the credential must change.
 	rkev1.ClassInvalid:      {first: time.Hour, most: 6 * time.Hour, stops: true},
 	rkev1.ClassUnauthorized: {first: time.Hour, most: 6 * time.Hour, stops: true},
 	// A quota is raised or freed by people, in hours.
@@ -53,8 +54,8 @@ var backOffs = map[string]backOff{
 	rkev1.ClassUnknown: {first: 30 * time.Second, most: 30 * time.Minute},
 }
 
-// NextAttempt is when the next attempt may start. stopped means that none starts by itself: the user must change something or
-// ask for it. A remove never stops.
+// NextAttempt returns when the next attempt may start. stopped means that none starts
+// automatically: the user must change something or request it. A remove never stops.
 func NextAttempt(f Failure) (at time.Time, stopped bool) {
 	if f.Operation != state.Remove && (backOffs[f.Class].stops || f.Made >= MadeBudget) {
 		return time.Time{}, true

@@ -27,13 +27,16 @@ type Settings struct {
 	Resources corev1.ResourceRequirements
 	// Proxy is passed on to the driver.
 	Proxy Proxy
-	// CABundle are further CA certificates, PEM, trusted in addition to those of the image.
+	// CABundle holds further CA certificates (PEM), trusted in addition to the certificates in the
+	// image.
 	CABundle []byte
-	// Deadline is when a pod is ended that has not ended by itself, counted from when a node has taken it; 40 minutes by default.
+	// Deadline is the time limit of a pod, counted from its scheduling to a node; 40 minutes by
+	// default.
 	Deadline time.Duration
 	// TTL is how long a Job stays after its end; one day by default. Its outcome stays longer, on the machine.
 	TTL time.Duration
-	// GracePeriod is how long a pod has to save what it knows after SIGTERM; 90 seconds by default.
+	// GracePeriod is the time that a pod has to save its results after SIGTERM; 90 seconds by
+	// default.
 	GracePeriod time.Duration
 	// SSHTimeout bounds the login to a server of a machine that says no other; the pod's own defaults when 0.
 	SSHTimeout time.Duration
@@ -47,7 +50,7 @@ type Proxy struct {
 	HTTP, HTTPS, No string
 }
 
-// WithDefaults fills in what was left out.
+// WithDefaults fills in the defaults.
 func (s Settings) WithDefaults() Settings {
 	for setting, otherwise := range map[*time.Duration]time.Duration{
 		&s.Deadline: 40 * time.Minute, &s.TTL: 24 * time.Hour, &s.GracePeriod: 90 * time.Second,

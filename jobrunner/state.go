@@ -27,8 +27,9 @@ func StateSecret(t Task) (*corev1.Secret, error) {
 	return secret(meta, rkev1.MachineStateSecretType, nil), nil
 }
 
-// CredentialSecret keeps the credential that the task is given, for a removal when the user's Secret is gone. It lives as long
-// as the state and apart from it: who may log in to a server has no right to the account that pays for it.
+// CredentialSecret keeps the task's credential for a removal after the user's Secret is gone. It
+// lives as long as the state but is separate from it: the right to log in to a server gives no
+// right to the account that pays for it.
 func CredentialSecret(t Task) (*corev1.Secret, error) {
 	credential, err := json.Marshal(t.Credential)
 	if err != nil {

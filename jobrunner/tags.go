@@ -10,8 +10,8 @@ const (
 	TagManagement = "drover-management"
 )
 
-// Tags say whose a server is. The machine's UID is what the finder looks for; the rest is for people. Values are such that
-// every cloud takes them: letters, digits, dashes.
+// Tags identify the owner of a server. The finder looks for the machine's UID; the rest is for
+// people. Every cloud accepts the values: letters, digits, dashes.
 func Tags(m MachineRef) map[string]string {
 	tags := map[string]string{TagMachineUID: m.UID, TagMachine: ObjectName(m.Namespace, m.Name)}
 	if m.ClusterName != "" {

@@ -20,9 +20,9 @@ const maxSecret = 1000 << 10
 type Task struct {
 	// Settings of all Jobs.
 	Settings Settings
-	// Request is what the pod is asked to do. Its Namespace is where everything of the task is made.
+	// Request is the request for the pod. All objects of the task are created in its Namespace.
 	Request Request
-	// PullSecrets are those of the manager that the Job's PullSecret is made of.
+	// PullSecrets are the manager's pull Secrets, from which the Job's PullSecret is made.
 	PullSecrets []corev1.Secret
 	// Bootstrap is the bootstrap data; for Create only.
 	Bootstrap []byte
@@ -30,12 +30,13 @@ type Task struct {
 	Credential state.Credential
 	// Owner is the infra machine or NodeDriver, as controller; nil when it lives elsewhere.
 	Owner *metav1.OwnerReference
-	// Base is what names begin with instead of the machine's name, where the machine's namespace cannot hold them; of a Scan,
-	// the name of the object that asks for it.
+	// Base is the prefix of names instead of the machine's name if the machine's namespace cannot
+	// hold the objects; for a Scan, the name of the object that requests it.
 	Base string
 	// CAPIMachine is the name of the CAPI Machine, if there is one.
 	CAPIMachine string
-	// Hash of what is asked for, and Try, which counts the attempts since it last changed; see Claim.
+	// Hash of the request, and Try, which counts the attempts since the hash last changed; see
+	// Claim.
 	Hash string
 	Try  int32
 	// Made counts the attempts among them that made a server and then failed.
@@ -95,7 +96,7 @@ func (t Task) ownLabels() map[string]string {
 	return labels
 }
 
-// jobLabels are those of the Job and its pod: Rancher's and ours.
+// jobLabels returns the labels of the Job and its pod: Rancher's and ours.
 func (t Task) jobLabels() map[string]string {
 	labels := t.ownLabels()
 	labels[rkev1.OperationLabel] = string(t.Request.Operation)
@@ -122,7 +123,7 @@ func (t Task) meta(name string, labels map[string]string) metav1.ObjectMeta {
 	return meta
 }
 
-// RequestSecret holds all that the pod must know and nobody else should.
+// RequestSecret holds the data that only the pod may read.
 func RequestSecret(t Task) (*corev1.Secret, error) {
 	request, err := json.Marshal(t.Request)
 	if err != nil {

@@ -13,7 +13,8 @@ const (
 	homeVolume    = "home"
 	fetchedVolume = "fetched"
 	flagsVolume   = "flags"
-	// driverPrefix is that of the writable directories of the container in which an unknown driver runs.
+	// driverPrefix is the prefix of the writable directories in the container that runs an unknown
+	// driver.
 	driverPrefix = "driver-"
 
 	// tokenDir is where client libraries look for a service account.

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// contactTimeout bounds what happens after the machine is Ready. The SSH daemons of cloud images answer within a minute after the
-	// server runs; what was not learned by then costs a flag of drover ssh, a pod that waits longer costs memory on every machine.
+	// contactTimeout bounds the login after the machine is Ready. The SSH daemons of cloud images
+	// answer within a minute after the server runs. Without the host key, drover ssh needs one more
+	// flag; a pod that waits longer costs memory for every machine.
 	contactTimeout = 2 * time.Minute
 	// bootstrapTimeout is for drivers whose bootstrap data goes over SSH: without a login the machine has failed.
 	bootstrapTimeout = 5 * time.Minute
@@ -46,8 +47,9 @@ func (s *session) sshTimeout(otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// planContact decides whether the server is logged in to once the machine is made and saved, and what is said of the delivery until then.
-// A create does not wait for it: a server that cannot be reached from here may still be a good one.
+// planContact decides whether the Job logs in to the server after the machine is created and saved,
+// and sets the delivery status until then. A create does not wait for the login: a server that the
+// Job cannot reach may still be healthy.
 func (s *session) planContact(context.Context) error {
 	switch {
 	case s.makesNothing() || len(s.knownHosts) > 0 && !s.marked:
@@ -63,8 +65,9 @@ func (s *session) planContact(context.Context) error {
 	return nil
 }
 
-// contactServer logs in to the server of a create that has succeeded and is saved: it records the host key, and looks whether the bootstrap
-// data arrived. Nothing that comes of it is a failure of the create. A pod that is told to end ends at once.
+// contactServer logs in to the server after a create has succeeded and is saved. It records the
+// host key and checks whether the bootstrap data arrived. No error here fails the create. If the
+// pod is stopped, contactServer returns immediately.
 func (s *session) contactServer(ctx context.Context) {
 	saved, notes, told := s.state.Data[state.ResultKey], len(s.result.Notes), s.result.Delivery
 	limit := s.sshTimeout(contactTimeout)
@@ -90,7 +93,8 @@ func (s *session) contactServer(ctx context.Context) {
 	}
 }
 
-// addContact adds what a contact told to the state, unless that is another operation's by now. A host key that somebody recorded meanwhile stays.
+// addContact adds the facts that the login found to the state, unless the state now belongs to
+// another operation. It keeps a host key that is already recorded.
 func (s *session) addContact(ctx context.Context, saved []byte) error {
 	reading, stop := context.WithTimeout(context.WithoutCancel(ctx), statesecret.SaveTimeout)
 	defer stop()
@@ -152,8 +156,9 @@ func (s *session) refusal(err error, keys string) error {
 		s.access().User, keys, err)
 }
 
-// tryKeys logs in to a host with the key that the machine's configuration gives now, and if that is refused with the one that the state has: the host may
-// not know the one yet, or the other no more. The state keeps the one that is let in.
+// tryKeys logs in to a host with the key that the machine's configuration gives now. If the host
+// refuses it, tryKeys uses the key in the state: the host may not know the new key yet, or may have
+// dropped the old one. The state keeps the key that the host accepts.
 func (s *session) tryKeys(ctx context.Context) (*sshkeys.Client, error) {
 	kept, tried := sshkeys.KeyPair{Private: s.privateKey, Public: s.publicKey}, ""
 	var err error
@@ -177,7 +182,7 @@ func (s *session) tryKeys(ctx context.Context) (*sshkeys.Client, error) {
 	return nil, err
 }
 
-// keysFor are the keys to try on a host of which the state has the key kept.
+// keysFor returns the keys to try on a host; kept is the key in the state.
 func (s *session) keysFor(kept sshkeys.KeyPair) []sshkeys.KeyPair {
 	if public, err := sshkeys.PublicOf(kept.Private, s.dir.Name); err == nil {
 		kept.Public = public // of a machine that was taken over the state may have none
@@ -269,15 +274,16 @@ func (s *session) unproven(why string) {
 	}
 }
 
-// proveDelivery looks on the server for the files that our user data makes. A driver that drops the data, or sends something
-// else, tells nobody: cloud-init says done either way.
+// proveDelivery checks on the server for the files that Drover's user data creates. A driver that
+// drops the data, or sends other data, reports no error: cloud-init says done either way.
 //
 //	marker.ran there ──▶ proven, with the exit code in it    marker there ──▶ proven, its commands run still: asked on for commandsTimeout
 //	cloud-init has ended and the user's commands have ended the script ──▶ not delivered
 //	cloud-init has ended without ──▶ not delivered    no cloud-init, or it still runs when the time is over ──▶ not verified
 //
-// cloud-init writes files before it lets sshd start (its units' order), so most are asked once. Without a mark in what this attempt
-// handed over, for the server is an earlier one's or the format has no place for it, nothing follows from its absence.
+// cloud-init writes files before sshd starts (the order of its units), so most servers are asked
+// once. If this attempt's data has no mark, the absence of the files proves nothing: the server is
+// from an earlier attempt, or the format has no place for a mark.
 func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) error {
 	if !s.awaitsDelivery() {
 		return nil
@@ -310,7 +316,7 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 			s.delivered(false, fmt.Sprintf("cloud-init on the server has ended (%s) without the bootstrap data: the driver or the cloud did not pass it on", told))
 			return nil
 		}
-		// Asked once more, for it may have ended between the two questions.
+		// Ask once more: cloud-init may have ended between the two questions.
 		ended = slices.Contains([]string{"done", "error", "disabled"}, told)
 		if err := finder.Pause(ctx, wait); errors.Is(err, context.DeadlineExceeded) {
 			s.unproven("cloud-init on it has not ended")
@@ -350,8 +356,9 @@ func (s *session) cutShort() {
 		"sh -c '...'")
 }
 
-// applied tells how the commands of the bootstrap data ended. Only a script is known to have failed by its exit code: that of a
-// cloud-config's last command says nothing of the others.
+// applied records how the commands of the bootstrap data ended. The exit code proves a failure only
+// for a script. The exit code of a cloud-config's last command says nothing about the other
+// commands.
 func (s *session) applied(code int) {
 	const output = "the output is in /var/log/cloud-init-output.log there"
 	summary, err := userdata.Inspect(s.bootstrap)
@@ -398,7 +405,7 @@ func (s *session) askCloudInit(ctx context.Context, client *sshkeys.Client) (str
 
 const maxStatus = 1 << 10
 
-// limited takes the first bytes of what a server says and drops the rest.
+// limited keeps the first bytes of a server's output and drops the rest.
 type limited struct {
 	to   *bytes.Buffer
 	left int

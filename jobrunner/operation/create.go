@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// create makes the machine's server, or finishes what an earlier attempt began.
+// create creates the machine's server, or finishes an earlier attempt.
 func (s *session) create(ctx context.Context) error {
 	if err := s.restore(); err != nil {
 		return err
@@ -59,8 +59,9 @@ func (s *session) ensureServer(ctx context.Context) error {
 	return s.makeServer(ctx)
 }
 
-// checkNamesakes has no server made for a machine of which nothing is known while the cloud has one that was made for a machine of its
-// namespace and name: a restore may have brought the machine back with another UID, and without its state.
+// checkNamesakes stops the create if the state knows nothing of the machine while the cloud has a
+// server that was made for a machine of the same namespace and name. A restore may have brought the
+// machine back with another UID and without its state.
 func (s *session) checkNamesakes(ctx context.Context, before state.Phase) error {
 	if before != "" && before != state.PhaseLost || s.request.Looked != 0 || s.finder == nil {
 		return nil
@@ -278,7 +279,8 @@ func (r *recorder) poll(ctx context.Context) {
 	r.kept, r.names, r.saved = raw, names, time.Now()
 }
 
-// named says what the session's record names, and whether it is known which field of it names the server: else any change may be the one.
+// named classifies the session's record, and reports whether Drover knows which field names the
+// server. If it does not, any change of the record may name one.
 func (r *recorder) named() (names recordNames, isKnown bool) {
 	s, template := r.s, r.s.request.ProviderIDTemplate
 	names = s.names(s.record, forCreate)
@@ -317,8 +319,8 @@ func (r *recorder) cancel(ctx context.Context, created <-chan error, tick <-chan
 	return errCancelled
 }
 
-// explainFailedCreate finds out what a failed create has left. It returns nil when there is a server after all, whose answer
-// was lost, and that was taken.
+// explainFailedCreate finds out whether a failed create has left a server. It returns nil if a
+// server exists whose response was lost, and the Job has taken it over.
 func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 	cause := s.driverFailure(rkev1.CreateFailedReason, err)
 	s.log.printf("the driver failed: %v", err)

@@ -2,7 +2,7 @@ package operation
 
 import "github.com/drover-project/drover/state"
 
-// next decides from what is known. It is the only place that does.
+// next decides the next action from the evidence. No other function decides.
 func next(e evidence) action {
 	switch e.purpose {
 	case forFailure:
@@ -28,8 +28,8 @@ func mayHaveServer(phase state.Phase) bool {
 	return phase != "" && phase != state.PhaseGone
 }
 
-// wasCutOff reports whether an attempt ended before its driver said that the server was made: lists of the cloud may lag
-// behind what it has.
+// wasCutOff reports whether an attempt ended before its driver reported that the server was made.
+// The cloud's lists may lag.
 func wasCutOff(phase state.Phase) bool {
 	return phase == state.PhaseIntent || phase == state.PhaseRecorded || phase == state.PhaseLost
 }
@@ -56,8 +56,8 @@ func (e evidence) ask(lost bool) action {
 	return find
 }
 
-// askWhere asks the finder of a server that may exist. If it is certain without the finder that there is none, the finder is asked
-// for long only where lists lag behind.
+// askWhere asks the finder for a server that may exist. If the other evidence is certain that the
+// server does not exist, it searches longer only if the cloud's lists lag.
 func (e evidence) askWhere(isCertain bool) action {
 	return e.ask(mayHaveServer(e.phase) && (!isCertain || e.lags && wasCutOff(e.phase)))
 }
@@ -114,7 +114,7 @@ func (e evidence) takeRecorded() action {
 	return take
 }
 
-// takeByTag is about a server of which only the tag is known.
+// takeByTag decides for a server that is known by its tag only.
 func (e evidence) takeByTag() action {
 	switch e.finder {
 	case finderUnasked:
@@ -135,8 +135,8 @@ func (e evidence) takeByTag() action {
 	return makeNew
 }
 
-// clearName is about a server of the machine's name that a driver never finished or whose record and SSH key are lost: what it
-// made is of no use.
+// clearName decides for a server with the machine's name that a driver never finished, or whose
+// record and SSH key are lost: such a server is useless.
 func (e evidence) clearName() action {
 	switch {
 	case e.removal == removalFailed:
@@ -168,12 +168,13 @@ func (e evidence) afterFailure() action {
 	case e.isNamed(), e.finder == noFinder && e.refusal != refusedName && e.goesByName():
 		return e.leaveRecordedOne()
 	case e.finder == noFinder && e.refusal != refusedNothing && (e.record != mayName || e.driver == saysGone):
-		// Where nobody can be asked a refusal counts. With a record that changed it may be that of a step after the server was made.
+		// Without another source the refusal counts. If the record changed, the refusal may belong
+		// to a step after the server was made.
 		return confirmGone
 	}
 	return map[finderSays]action{
 		finderUnasked: find, foundNoneYet: findAgain, foundNone: confirmGone, foundOne: takeFound, foundUseless: removeFound,
-		noFinder:   mayExist, // another attempt could ask nobody either
+		noFinder:   mayExist, // another attempt would have no other source either
 		findFailed: keep, findUncertain: keep,
 	}[e.finder]
 }
@@ -208,10 +209,11 @@ func (e evidence) leaveRecordedOne() action {
 	return keep
 }
 
-// beforeGone lets the driver remove what its record names, and then the finder what remains.
+// beforeGone lets the driver remove the server that its record names, and then the finder the rest.
 //
-// A driver that goes by names is not let loose where the tag of the server of that name is another machine's, nor where the finder
-// finds no server of this machine's, if none was ever asked for or there is one all the same.
+// A driver that goes by names does not run in two cases: the tag of the server with that name is
+// another machine's; or the finder finds no server of this machine, and either none was ever
+// requested or a server with that name exists.
 func (e evidence) beforeGone() action {
 	switch {
 	case e.removal != notTried:
@@ -230,7 +232,8 @@ func (e evidence) beforeGone() action {
 	return e.namesakeFirst()
 }
 
-// afterRemoval asks a driver once more that removed nothing, or of which nobody knows what it went by.
+// afterRemoval asks the driver once more if it removed nothing, or if Drover does not know how it
+// identified the server.
 func (e evidence) afterRemoval() action {
 	if e.driver == driverUnasked && (e.removal == removedNothing || e.removal == removed && (!e.isNamed() || e.naming == byRecord)) {
 		return askDriver
@@ -259,7 +262,7 @@ func (e evidence) namesakeFirst() action {
 	return removeByDriver
 }
 
-// whatRemains is about what the driver did not remove.
+// whatRemains decides for the servers that the driver did not remove.
 func (e evidence) whatRemains() action {
 	certain, failed := e.isCertain(), e.removalWasFailure()
 	switch e.finder {
@@ -297,8 +300,9 @@ func (e evidence) isCertain() bool {
 	return false
 }
 
-// removalWasFailure reports whether the driver failed to remove, or a server is there all the same. A driver that goes by an ID
-// leaves a server alone whose ID it was not given: that is of account only if there may be one of this machine's.
+// removalWasFailure reports whether the driver failed to remove the server, or a server still
+// exists. A driver that goes by an ID does not touch a server whose ID it does not have. Such a
+// server counts only if this machine may have one.
 func (e evidence) removalWasFailure() bool {
 	switch {
 	case e.removal == removalFailed:
@@ -313,8 +317,8 @@ func (e evidence) removalWasFailure() bool {
 	return e.driver == saysNothing && e.record != mayName
 }
 
-// unlessGone ends with the error met, unless the journal says that there is no server: no credential that expired since may
-// keep the machine from being deleted.
+// unlessGone ends with the last error, unless the journal records that no server exists: a
+// credential that has expired must not block the machine's deletion.
 func (e evidence) unlessGone() action {
 	if e.phase == state.PhaseGone {
 		return nothingLeftOnRecord

@@ -15,7 +15,7 @@ import (
 // maxNamed is how many further servers a message names.
 const maxNamed = 4
 
-// duplicates is what is known of the servers that carry a machine's tag beside the recorded one.
+// duplicates holds the facts about the servers that carry a machine's tag beside the recorded one.
 type duplicates struct {
 	// isListed reports whether the cloud's answer lists the recorded server too: without it the answer is about something else.
 	isListed bool

@@ -2,30 +2,32 @@ package operation
 
 import "github.com/drover-project/drover/state"
 
-// evidence is all that is known of a machine's server. What nobody has asked for yet is zero.
+// evidence holds all known facts about a machine's server. A source that was not asked yet has the
+// zero value.
 type evidence struct {
 	purpose purpose
 	// phase of the journal: before the operation began when a server is removed, else the present one.
 	phase state.Phase
-	// naming and inSteps are the driver's (see clouds.Cloud); lags that its cloud's lists lag behind what it has.
+	// naming and inSteps belong to the driver (see clouds.Cloud). lags is true if the cloud's lists
+	// lag.
 	naming  naming
 	inSteps bool
 	lags    bool
-	// record is what the driver's record names; tagged that it holds this machine's tag.
+	// record classifies the driver's record. tagged is true if the record holds this machine's tag.
 	record recordNames
 	tagged bool
-	// tag is what the tag says of the server that the record names.
+	// tag is the owner, by its tag, of the server that the record names.
 	tag tagSays
 	// driver and finder are what these two said last. After a removal both have to be asked again.
 	driver driverSays
 	finder finderSays
-	// removal is what came of the driver's removal.
+	// removal is the outcome of the driver's removal.
 	removal removal
 	// inherited says that the state is of an earlier machine of this name: it came from a backup, or another management cluster.
 	inherited bool
 	// looked says that the user has looked at the cloud since it was asked for a server, and wants another.
 	looked bool
-	// refusal is what the error of a failed create says.
+	// refusal classifies the error of a failed create.
 	refusal refusal
 }
 
@@ -45,7 +47,7 @@ const (
 type naming int
 
 const (
-	// byRecord: nobody knows which field of the record names it.
+	// byRecord: the field of the record that names the server is unknown.
 	byRecord naming = iota
 	byID
 	byName
@@ -53,17 +55,17 @@ const (
 	byNameOrID
 )
 
-// recordNames is what the driver's record names.
+// recordNames classifies the driver's record by how it names the server.
 type recordNames int
 
 const (
 	noRecord recordNames = iota
 	// namesNothing: the record has the options of a server that was not known yet.
 	namesNothing
-	// mayName: a record that changed while its driver created, of which nobody knows the field that names a server. It names one if the
-	// driver has a state of that.
+	// mayName: the record changed while its driver created the server, and the field that names a
+	// server is unknown. The record names a server if the driver returns a state of it.
 	mayName
-	// namesServer: the server, by the machine's name or in a field that nobody knows.
+	// namesServer: the record names the server by the machine's name or in an unknown field.
 	namesServer
 	// namesID: the server's ID.
 	namesID
@@ -81,7 +83,7 @@ const (
 	tagUnreadable
 )
 
-// driverSays is what the driver says of the server.
+// driverSays is the driver's answer about the server.
 type driverSays int
 
 const (
@@ -91,7 +93,7 @@ const (
 	saysNothing
 )
 
-// finderSays is what the finder found by this machine's tag.
+// finderSays is the result of the finder's search for this machine's tag.
 type finderSays int
 
 const (
@@ -102,14 +104,14 @@ const (
 	foundNone
 	// foundOne is finished, and its key is at hand.
 	foundOne
-	// foundUseless: several, or one that nobody can use.
+	// foundUseless: several servers, or one that is unusable.
 	foundUseless
 	findFailed
-	// findUncertain: there is a server that may be the machine's or somebody else's.
+	// findUncertain: a server exists, and its owner is unknown.
 	findUncertain
 )
 
-// removal is what came of asking the driver to remove.
+// removal is the outcome of the driver's removal.
 type removal int
 
 const (
@@ -120,7 +122,7 @@ const (
 	removalFailed
 )
 
-// refusal is what a failed create's error says of the cloud.
+// refusal classifies the cloud's error after a failed create.
 type refusal int
 
 const (
@@ -152,30 +154,33 @@ const (
 	spare
 	// removeByDriver lets the driver remove the server that it goes by.
 	removeByDriver
-	// removeFound removes what the finder found.
+	// removeFound removes the servers that the finder found.
 	removeFound
 	// forget forgets the record of a server that is gone.
 	forget
-	// confirmGone writes down that there is no server.
+	// confirmGone records that no server exists.
 	confirmGone
 
 	// These end it.
 
-	// makeNew: there surely is none, and one may be made.
+	// makeNew: certainly no server exists, and the driver may create one.
 	makeNew
 	// take takes the server of the record, takeFound the one that was found.
 	take
 	takeFound
-	// spareNamesake: the server of the machine's name is another's, and there is none of this machine's.
+	// spareNamesake: the server with the machine's name belongs to another machine, and this
+	// machine has none.
 	spareNamesake
 	// nothingLeft ends a removal.
 	nothingLeft
-	// nothingLeftOnRecord ends a removal by the journal's word, for nobody else could be asked.
+	// nothingLeftOnRecord ends a removal because the journal records that no server exists: no
+	// other source could be asked.
 	nothingLeftOnRecord
-	// keep leaves what a failed create has left to the next attempt; keepRecorded has the record name it.
+	// keep leaves the server of a failed create to the next attempt; keepRecorded also advances the
+	// journal to recorded.
 	keep
 	keepRecorded
-	// mayExist: nobody but the user can tell.
+	// mayExist: only the user can find out.
 	mayExist
 	// giveUp ends with the error met last.
 	giveUp

@@ -38,14 +38,15 @@ type inquiry struct {
 	known evidence
 
 	found []finder.Server
-	// err is what was met last; after a removal, what kept the driver from it. said is what the driver said when it removed nothing.
+	// err is the last error; after a removal, the error that stopped the driver. said is the
+	// driver's error when it removed nothing.
 	err, said error
 	// cause is the error of a create that failed.
 	cause error
 }
 
-// inquire finds out whether the machine has a server, and does with it what the purpose wants. cause is the error of a create
-// that failed.
+// inquire finds out whether the machine has a server, and acts on it for the purpose. cause is the
+// error of a create that failed.
 func (s *session) inquire(ctx context.Context, why purpose, cause error) (action, error) {
 	q := &inquiry{session: s, known: s.evidence(why, cause), cause: cause}
 	for {
@@ -56,7 +57,7 @@ func (s *session) inquire(ctx context.Context, why purpose, cause error) (action
 	}
 }
 
-// evidence is what is known before anybody is asked.
+// evidence returns the facts that are known before any source is asked.
 func (s *session) evidence(why purpose, cause error) evidence {
 	// The record says whether the server was made with this machine's tags.
 	uid := s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
@@ -78,7 +79,7 @@ func (s *session) evidence(why purpose, cause error) evidence {
 	return e
 }
 
-// unasked is what is known of a finder before it is asked.
+// unasked returns the finder's evidence before the finder is asked.
 func (s *session) unasked() finderSays {
 	if s.finder == nil {
 		return noFinder
@@ -105,9 +106,10 @@ func (s *session) naming() naming {
 	return byRecord
 }
 
-// names says what a record names. Of a driver without profile that is known by the template, by an address that no option gave, or by the
-// driver's create having ended well. What it lacks of the credential is filled in, for a template may name that too. A removal is more
-// willing: a record is worth a try, once a server may exist.
+// names classifies a record. For a driver without a profile, it decides by the template, by an
+// address that no option set, or by a successful create. It fills in the credential's values first:
+// a template may name them too. For a removal it accepts more: once a server may exist, a record is
+// worth a try.
 func (s *session) names(record clouds.Record, why purpose) recordNames {
 	named := isRecorded(s.journal.Phase) || why == forRemove && s.journal.Phase == state.PhaseRemoving
 	switch template := s.request.ProviderIDTemplate; {
@@ -131,8 +133,8 @@ func (s *session) names(record clouds.Record, why purpose) recordNames {
 	return namesNothing
 }
 
-// carryOut does what finds out more or changes something, and keeps what it learned as evidence, or does what comes last. An error ends
-// the inquiry.
+// carryOut performs one action. Most actions ask a source or change something and record the
+// outcome as evidence; the last ones end the inquiry. An error ends the inquiry, too.
 func (q *inquiry) carryOut(ctx context.Context, act action) error {
 	askFinder := func(ctx context.Context) error { return q.askFinder(ctx, act) }
 	step := map[action]func(context.Context) error{
@@ -159,13 +161,14 @@ func (q *inquiry) carryOut(ctx context.Context, act action) error {
 	case nothingLeftOnRecord:
 		q.note("the state records that no server exists, so this error is ignored: %v", q.err)
 		return q.sweepKeys(ctx)
-	default: // nothing is to be done to make a new one, or to keep what is there
+	default: // makeNew and keep need no step
 	}
 	return nil
 }
 
-// readTag reads whose the server is that the driver goes by: a record can be wrong, such as one that was edited, or restored under
-// another name, and what it leaves out the driver takes from the machine's options and name.
+// readTag reads the owner of the server that the driver goes by. A record can be wrong: a user
+// edited it, or restored it under another name. The driver takes the fields that the record lacks
+// from the machine's options and name.
 func (q *inquiry) readTag(ctx context.Context) error {
 	q.known.tag = tagOurs
 	if q.owner == nil {
@@ -189,7 +192,8 @@ func (q *inquiry) readTag(ctx context.Context) error {
 	return nil
 }
 
-// askDriver asks whether the server exists that the driver goes by: that of its record, or of the machine's name.
+// askDriver asks the driver whether its server exists: the server of its record, or the server with
+// the machine's name.
 func (q *inquiry) askDriver(ctx context.Context) error {
 	e := &q.known
 	var err error
@@ -234,8 +238,9 @@ func (q *inquiry) lookOften(ctx context.Context) (says driverSays, err error) {
 	return says, err
 }
 
-// look asks the driver whether the server of its loaded record exists. byItsName says that the record has no other name of the
-// server than the machine's; then a state of "none" means that there is none.
+// look asks the driver whether the server of its loaded record exists. byItsName reports that the
+// record knows the server by the machine's name only; then the state "none" means that the server
+// does not exist.
 func (s *session) look(ctx context.Context, byItsName bool) (driverSays, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, slowCall, errors.New("the driver took too long to report the server's state"))
 	defer cancel()
@@ -251,7 +256,7 @@ func (s *session) look(ctx context.Context, byItsName bool) (driverSays, error) 
 	return saysExists, nil
 }
 
-// isGone reports whether a driver's error means that what it was asked about is not there.
+// isGone reports whether a driver's error means that the requested object does not exist.
 func (s *session) isGone(err error) bool { return isDriverError(err) && s.profile.IsGone(err.Error()) }
 
 func isDriverError(err error) bool {
@@ -259,7 +264,7 @@ func isDriverError(err error) bool {
 	return errors.As(err, &own)
 }
 
-// stillThere says what a server means that is there after a removal.
+// stillThere returns the error for a server that exists after a removal.
 func (q *inquiry) stillThere() error {
 	e := q.known
 	switch {
@@ -276,8 +281,8 @@ func (q *inquiry) stillThere() error {
 	return nil
 }
 
-// askFinder asks for the servers with this machine's tag. To search is to ask for a server that was asked for and whose answer
-// was lost: it is looked for longer, and a doubt is told.
+// askFinder asks for the servers with this machine's tag. The action search is for a requested
+// server whose response was lost: the finder then looks longer and reports any doubt.
 func (q *inquiry) askFinder(ctx context.Context, act action) error {
 	e := &q.known
 	if act == findAgain {
@@ -354,8 +359,9 @@ func (s *session) find(ctx context.Context, lost bool) ([]finder.Server, error) 
 	return found, nil
 }
 
-// forgetGone forgets a server that is gone and starts the driver afresh, for it still holds that server's record. Where there is
-// a finder, it is asked after that, and only then there surely is none.
+// forgetGone forgets a server that is gone and restarts the driver, which still holds that server's
+// record. If the driver has a finder, the finder is asked next: only its answer makes certain that
+// no server exists.
 func (q *inquiry) forgetGone(ctx context.Context) error {
 	if q.known.removal == notTried {
 		q.log.printf("the server of an earlier attempt is gone")
@@ -375,7 +381,7 @@ func (q *inquiry) forgetGone(ctx context.Context) error {
 	return nil
 }
 
-// confirmGone writes down that there is no server, and nothing beside it.
+// confirmGone records that no server exists, after it has removed the resources beside it.
 func (q *inquiry) confirmGone(ctx context.Context) error {
 	if known := q.recorded(); q.known.looked && known != "" {
 		q.note("a user confirmed that no server is left: the record of the earlier attempt's server is dropped (driver's record: %s)", known)
@@ -417,14 +423,16 @@ func layered(layers ...clouds.Record) clouds.Record {
 	return record
 }
 
-// tellTaken tells of a server that its driver did not finish how that had failed.
+// tellTaken reports how the driver failed for a server that it did not finish and that the Job
+// takes over.
 func (s *session) tellTaken(words string) {
 	s.note("%s", words)
 	s.result.Taken = clip(s.redactor.String(words), maxMessage/2)
 }
 
-// uncertain leaves it to the user whether there is a server. Why nobody knows is the user's only clue: the words of the attempt that asked
-// for it are told until he has looked.
+// uncertain returns the error that asks the user whether a server exists. The reason of the doubt
+// is the user's only clue: the message of the attempt that requested the server is repeated until
+// the user has checked the cloud.
 func (q *inquiry) uncertain() error {
 	name, look := q.request.InstanceName, fmt.Sprintf("driver %s cannot look for it: check the cloud, and remove the server there if it exists",
 		q.request.Driver.Name)
@@ -455,7 +463,8 @@ func (q *inquiry) uncertain() error {
 	return failf(rkev1.ServerMayExistReason, rkev1.ClassInvalid, "an earlier attempt requested server %s from the cloud, and the result is unknown; %s, %s", name, look, thenRetry)
 }
 
-// earlier is how the attempt ended that asked for the server, or that found no answer to that: by its own word, or by what the manager saw.
+// earlier returns the result of the attempt that requested the server, or of a later one that
+// reported a doubt: the pod's own result, or the manager's verdict.
 func (s *session) earlier() state.Result {
 	if s.state == nil {
 		return state.Result{}
@@ -470,7 +479,7 @@ func (s *session) earlier() state.Result {
 	return state.Result{}
 }
 
-// recorded are the IDs and addresses that the driver's record has beside what the options say.
+// recorded returns the IDs and addresses in the driver's record that do not come from the options.
 func (s *session) recorded() string {
 	var known []string
 	for _, field := range slices.Sorted(maps.Keys(s.record)) {

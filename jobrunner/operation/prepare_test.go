@@ -319,7 +319,7 @@ func TestReadPlain(t *testing.T) {
 	require.NoError(t, os.Link(filepath.Join(dir, "file"), filepath.Join(dir, "second name")))
 	for name, want := range map[string]string{
 		"file": "", "second name": "", "link": "symbolic links", "link within": "symbolic links",
-		"pipe": "pipe is no regular file of at most 10 bytes", "folder": "folder is no regular file of at most 10 bytes", "none": "no such file",
+		"pipe": "pipe is not a regular file of at most 10 bytes", "folder": "folder is not a regular file of at most 10 bytes", "none": "no such file",
 	} {
 		content, err := readPlain(dir, name, 10)
 		if want != "" {
@@ -331,7 +331,7 @@ func TestReadPlain(t *testing.T) {
 		require.Equal(t, "1234567890", string(content))
 	}
 	_, err := readPlain(dir, "file", 9)
-	require.EqualError(t, err, "file is no regular file of at most 9 bytes")
+	require.EqualError(t, err, "file is not a regular file of at most 9 bytes")
 }
 
 // TestEarlierFailure: the words of the driver's own stage are taken only as far as they can be its own.

@@ -49,7 +49,7 @@ func (s *session) runProbe(ctx context.Context) int {
 		}
 		err = s.leaveFailure(s.options.FlagsDir, err)
 	case jobrunner.StageReport:
-		// What the driver said of itself is checked, and becomes the result.
+		// The driver's report about itself is validated and becomes the result.
 		if err := s.loadState(ctx); err != nil {
 			s.log.printf("%v", err)
 			return ExitFailed
@@ -69,7 +69,8 @@ func (s *session) runProbe(ctx context.Context) int {
 	return ExitSucceeded
 }
 
-// leaveFailure leaves why a stage failed. It still ends well, for the last one is to report it.
+// leaveFailure writes down why a stage failed. The stage still exits successfully, because the last
+// stage reports the failure.
 func (s *session) leaveFailure(dir string, err error) error {
 	if err == nil {
 		return nil
@@ -111,7 +112,7 @@ func (s *session) fetch(ctx context.Context) error {
 	return leave(s.options.FetchedDir, fetchedFile, binary)
 }
 
-// readFlags runs the driver, for the first time and without a token, and asks for its flags.
+// readFlags runs the driver for the first time, without a token, and reads its flags.
 func (s *session) readFlags(ctx context.Context) error {
 	if s.earlierFailure(s.options.FetchedDir) != nil {
 		return nil
@@ -164,8 +165,8 @@ func (s *session) readFetched() (driver.Binary, error) {
 	return binary, nil
 }
 
-// earlierFailure reads the failure a stage left. What the second stage left was written next to foreign code, so that its
-// words are taken only as far as they can be its own.
+// earlierFailure reads the failure that a stage left. The second stage runs foreign code, so that
+// its failure is reduced to the reasons that the stage itself reports.
 func (s *session) earlierFailure(dir string) error {
 	content, err := readPlain(dir, failureFile, maxNoteFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -217,8 +218,9 @@ func readPlain(dir, name string, limit int64) ([]byte, error) {
 // cgroups is where a container sees its own control groups.
 const cgroups = "/sys/fs/cgroup"
 
-// ranOutOfMemory tells whether the kernel ended a process of this container for the memory limit: the counter oom_kill of
-// cgroup v2's memory.events or of cgroup v1's memory.oom_control (the kernel's admin-guide/cgroup-v2 and cgroup-v1/memory).
+// ranOutOfMemory reports whether the kernel ended a process of this container for the memory limit:
+// the counter oom_kill in cgroup v2's memory.events or in cgroup v1's memory.oom_control (the
+// kernel's admin-guide/cgroup-v2 and cgroup-v1/memory).
 func ranOutOfMemory(root string) bool {
 	for _, name := range []string{"memory.events", "memory/memory.oom_control"} {
 		content, err := os.ReadFile(filepath.Join(root, name))

@@ -25,8 +25,9 @@ const (
 	maxRemovals   = 4
 )
 
-// remove makes sure that no server is left. It needs no state and takes a server that is gone already for removed; it
-// succeeds only when it knows that there is none, or when the user gives up what may remain.
+// remove makes sure that no server is left. It works without state and accepts a server that is
+// already gone. It succeeds only if it is certain that no server exists, or if the user gives up
+// the server.
 func (s *session) remove(ctx context.Context) error {
 	err := s.removeServer(ctx)
 	if err == nil {
@@ -44,7 +45,7 @@ func (s *session) removeServer(ctx context.Context) error {
 	if err := s.restore(); errors.Is(err, syscall.ENOSPC) {
 		return err
 	} else if err != nil {
-		// What cannot be read is no reason to leave a server behind: the finder may know it.
+		// An unreadable state must not leave a server behind: the finder may find it.
 		s.note("the machine's state cannot be read: %v", err)
 		s.record = nil
 		s.advance(state.PhaseLost)
@@ -80,9 +81,10 @@ func (s *session) removeServer(ctx context.Context) error {
 	return s.checkFormer(ctx)
 }
 
-// checkFormer looks, before the removal of a machine whose state is lost is said to be done, for what else names its server. After
-// a restore the machine has another UID than the tag of its server, and what knew the old one is lost. Such a server is never touched:
-// another machine may have the same name in its tag, and anybody may write a provider ID.
+// checkFormer looks for other traces of the machine's server before it reports the removal of a
+// machine whose state is lost. After a restore the machine's UID differs from the UID in its
+// server's tag, and every record of the old UID is lost. Drover never touches such a server:
+// another machine may have the same name in its tag, and any user can write a provider ID.
 func (s *session) checkFormer(ctx context.Context) error {
 	if s.owner == nil {
 		if s.request.ProviderID != "" && !s.foundOurs && s.naming() != byName {
@@ -126,7 +128,8 @@ func (s *session) isAnothers(server finder.Server) bool {
 	return !s.target().Owns(s.request.Driver.Name, server)
 }
 
-// given is a record with what the machine's provider ID says of its server; nil when it says nothing.
+// given returns a record with the fields that the machine's provider ID contains, or nil if it
+// contains none.
 func (s *session) given() clouds.Record {
 	named := clouds.Unfill(cmp.Or(s.request.ProviderIDTemplate, s.profile.ProviderID), s.request.ProviderID)
 	if named == nil {
@@ -155,7 +158,8 @@ func (s *session) former(what string) error {
 		"Restore the state Secret. Or check the cloud, remove the server there if it belongs to this machine, and then give it up with the annotation %s", what, rkev1.AbandonAnnotation)
 }
 
-// removeByDriver lets the driver remove what it goes by. Afterwards whoever was asked before has to be asked again.
+// removeByDriver lets the driver remove its server. Afterwards the driver and the finder must be
+// asked again.
 func (q *inquiry) removeByDriver(ctx context.Context) error {
 	e := &q.known
 	if e.purpose == forCreate {
@@ -188,8 +192,9 @@ func (q *inquiry) removeByDriver(ctx context.Context) error {
 	return nil
 }
 
-// removeAllFound removes the servers that the finder found. When one is made, a driver that goes by names removes a server that
-// proved to be ours, for the driver knows the parts beside it, such as its disk, which carry no tag.
+// removeAllFound removes the servers that the finder found. During a create, a driver that goes by
+// names removes a server that is proven to be ours: it knows the server's other parts, such as its
+// disk, which carry no tag.
 func (q *inquiry) removeAllFound(ctx context.Context) error {
 	e := &q.known
 	if e.purpose != forRemove {
@@ -213,8 +218,8 @@ func (q *inquiry) removeAllFound(ctx context.Context) error {
 	return nil
 }
 
-// awaitRemoval removes what was found and waits until nothing is found. A cloud may refuse to remove what it is removing
-// already, so that it is asked a few times.
+// awaitRemoval removes the servers that were found and waits until the finder finds none. A cloud
+// may refuse to remove a server that it is already removing, so that several tries are allowed.
 func (q *inquiry) awaitRemoval(ctx context.Context) error {
 	deadline := time.Now().Add(goneTimeout)
 	failures := 0
@@ -246,7 +251,7 @@ func (q *inquiry) awaitRemoval(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes keys and the like; what fails is noted, for it costs nothing to keep.
+// sweep removes keys and the like. An error becomes a note, because such leftovers cost nothing.
 func (s *session) sweep(ctx context.Context) {
 	if s.finder == nil {
 		return
@@ -256,8 +261,9 @@ func (s *session) sweep(ctx context.Context) {
 	}
 }
 
-// sweepKeys removes what was registered beside a server that is gone, and must be gone too before the state forgets it. An
-// error that goes away by itself is waited out; what the credential does not allow is noted.
+// sweepKeys removes the resources that were registered beside a server that is gone, before the
+// state forgets it. A temporary error fails the attempt, which is retried; if the credential lacks
+// the permission, it adds a note.
 func (s *session) sweepKeys(ctx context.Context) error {
 	if s.finder == nil {
 		return nil

@@ -51,7 +51,8 @@ type Options struct {
 	Home string
 	// TempDir is for the files of options and for downloaded drivers.
 	TempDir string
-	// FetchedDir and FlagsDir are the directories that the stages of a probe share; those of package jobrunner when empty.
+	// FetchedDir and FlagsDir are the directories that the stages of a probe share. The default is
+	// the directories of package jobrunner.
 	FetchedDir string
 	FlagsDir   string
 	// MarkerRoot is the directory on servers that marks a bootstrap over SSH; /var/lib/drover/userdata when empty. Beside it is the claim of
@@ -138,7 +139,7 @@ func (s *session) run(ctx context.Context) int {
 	case state.Scan:
 		err = s.scan(ctx)
 	default: // a probe has no state and does not come here
-		err = failf(rkev1.RequestInvalidReason, rkev1.ClassInvalid, "there is no operation %q", s.request.Operation)
+		err = failf(rkev1.RequestInvalidReason, rkev1.ClassInvalid, "unknown operation %q", s.request.Operation)
 	}
 	s.stopDriver() // its last words belong into the log that is kept
 	s.conclude(err)
@@ -205,7 +206,7 @@ func (s *session) finish(ctx context.Context) int {
 	return ExitFailed
 }
 
-// unsaved makes the result that of an operation whose state could not be kept.
+// unsaved turns the result into a failure because the state could not be saved.
 func (s *session) unsaved(err error) {
 	r := &s.result
 	r.Outcome, r.Message = state.Failed, clip(s.redactor.String(err.Error()), maxMessage)
@@ -219,8 +220,9 @@ func unsavedReason(err error) (reason, class string) {
 	return rkev1.StateUnwritableReason, rkev1.ClassTransient
 }
 
-// saveAll leaves out what the state has no room for: first the log, then the machine directory, for which the earlier one stays.
-// Without the machine directory the operation has failed, but what it says of the server is kept.
+// saveAll leaves out data if the state is too large: first the log, then the machine directory,
+// whose earlier version stays. Without the machine directory the operation has failed, but its
+// facts about the server are kept.
 func (s *session) saveAll(ctx context.Context) error {
 	changes := map[string][]byte{state.LogKey: s.log.ring.bytes()}
 	var err error
@@ -280,7 +282,7 @@ func readRequest(dir string) (jobrunner.Request, []byte, error) {
 		return request, nil, fmt.Errorf("reading the request: %w", err)
 	}
 	if err := json.Unmarshal(content, &request); err != nil {
-		// The decoder's text can repeat what it met.
+		// The decoder's error can quote the input.
 		return request, nil, errors.New("reading the request: it is not the JSON of a request")
 	}
 	if !driverName.MatchString(request.Driver.Name) {
@@ -307,7 +309,7 @@ func readBounded(name string, limit int64, flags int) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	notPlain := fmt.Errorf("%s is no regular file of at most %d bytes", filepath.Base(name), limit)
+	notPlain := fmt.Errorf("%s is not a regular file of at most %d bytes", filepath.Base(name), limit)
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, notPlain
 	}

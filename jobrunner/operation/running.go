@@ -26,7 +26,7 @@ const (
 	maxLookups = 6
 )
 
-// makesNothing tells that there is no server at all, as with the drivers none and noop.
+// makesNothing reports whether the driver has no server at all, like the drivers none and noop.
 func (s *session) makesNothing() bool { return s.profile.NoServer && s.profile.NeedsKey == "" }
 
 // awaitRunning waits until the server runs, and starts it once if it does not.
@@ -67,7 +67,7 @@ type runningWait struct {
 	limit    time.Duration
 	started  bool
 	failures int
-	// last is what the driver said last.
+	// last is the driver's last answer.
 	last serverstate.State
 }
 
@@ -129,7 +129,7 @@ func (w *runningWait) unheard(ctx context.Context, current serverstate.State, la
 	return nil
 }
 
-// describe collects what is known of the server: record, keys, addresses.
+// describe collects the facts about the server: record, keys, addresses.
 func (s *session) describe(ctx context.Context) error {
 	login, err := s.login(ctx)
 	if err != nil {
@@ -173,7 +173,8 @@ func (s *session) driverLogin(ctx context.Context) (plugin.Login, error) {
 	return login, err
 }
 
-// login reads the record anew and asks how to log in; a driver that cannot tell the host is no failure here.
+// login reads the record again and asks for the login. If the driver does not know the host, login
+// returns no error.
 func (s *session) login(ctx context.Context) (plugin.Login, error) {
 	login, err := s.driverLogin(ctx)
 	if err != nil && !isDriverError(err) {

@@ -24,8 +24,8 @@ const (
 	reasonTooLate = "JudgementTooOld"
 )
 
-// scan lists the servers that carry our tags, and then removes those it is told to, if they are still what they were taken
-// for. Which of them are orphans is not known here: the API is, and the manager reads it.
+// scan lists the servers that carry Drover's tags, and then removes the requested ones if they are
+// unchanged. It cannot know which servers are orphans: that needs the API, which the manager reads.
 func (s *session) scan(ctx context.Context) error {
 	lister, err := s.lister()
 	if err != nil {
@@ -46,7 +46,8 @@ func (s *session) scan(ctx context.Context) error {
 			ClusterUID: server.Tags[jobrunner.TagClusterUID], Cluster: server.Tags[jobrunner.TagCluster], Management: server.Tags[jobrunner.TagManagement],
 		})
 	}
-	// A server that cannot be removed keeps none of the others, but not when the pod is told to end, nor when the API was read too long ago.
+	// A server that cannot be removed does not stop the others. The loop ends if the pod is
+	// stopped, or if the manager read the API too long ago.
 	var errs []error
 	for i, target := range s.request.Scan {
 		if now := time.Now(); now.After(s.request.ScanNotAfter) {
@@ -83,7 +84,8 @@ func (s *session) lister() (*finder.ByTag, error) {
 	return finder.ListerFor(name, values), nil
 }
 
-// serverOf is what a server's record says as the driver would have written it; one that cannot be read tells nothing more.
+// serverOf returns the facts in a server's record, in the form of the driver's record. A record
+// that cannot be read adds nothing.
 func (s *session) serverOf(server finder.Server) state.Server {
 	var record clouds.Record
 	if raw, err := json.Marshal(server.Record); err == nil {
@@ -92,8 +94,8 @@ func (s *session) serverOf(server finder.Server) state.Server {
 	return s.profile.Server(clouds.Facts{Record: record, InstanceName: server.Name})
 }
 
-// removeScanned removes a server that was just listed with the tag that it is to have. One that was not is gone, or another's;
-// of several nobody knows which was meant.
+// removeScanned removes a server that was just listed with the expected tag. A server without it is
+// gone or belongs to another machine. If several match, it removes none.
 func (s *session) removeScanned(ctx context.Context, lister *finder.ByTag, found []finder.Server, target jobrunner.ScanTarget) error {
 	if target.Beside != "" && !slices.ContainsFunc(found, func(server finder.Server) bool {
 		return server.ID == target.Beside && server.Tags[jobrunner.TagMachineUID] == target.MachineUID

@@ -38,7 +38,8 @@ type session struct {
 	profile   clouds.Cloud
 	dir       machinedir.Directory
 
-	// driver is the running driver; flags and values are what it was configured with; fresh is its record right after.
+	// driver is the running driver; flags and values are its configuration; fresh is its record
+	// right after it was configured.
 	driver     *plugin.Process
 	driverPath string
 	flags      []crdgen.Flag
@@ -51,11 +52,11 @@ type session struct {
 	fresh  clouds.Record
 	finder finder.Finder
 	owner  finder.Owner
-	// foundOurs tells that the finder found a server with this machine's tag.
+	// foundOurs reports whether the finder found a server with this machine's tag.
 	foundOurs bool
 
-	// record is the driver's, as known last. The journal's phase is what is known of the server: nothing else decides whether
-	// one may exist (see next).
+	// record is the driver's last known record. Only the journal's phase decides whether a server
+	// may exist (see next).
 	record  clouds.Record
 	journal state.Journal
 	// secrets are values besides the credential that are not kept in the record, such as user data.
@@ -91,7 +92,7 @@ func (s *session) note(format string, args ...any) {
 
 // advance writes down in memory how far the operation came; the next save keeps it.
 func (s *session) advance(phase state.Phase) {
-	// Who has asked for a server in this attempt, and now has one, has made it.
+	// An attempt that requested a server and now has one has made it.
 	asked := s.journal.Phase == state.PhaseIntent && s.journal.Operation == state.Create && s.journal.Attempt == s.request.Attempt
 	if asked && (phase == state.PhaseRecorded || phase == state.PhaseCreated) && !s.profile.NoServer {
 		s.result.Made = true
@@ -102,7 +103,7 @@ func (s *session) advance(phase state.Phase) {
 	}
 }
 
-// reached tells whether the journal says that phase, or a later one of a create, was reached.
+// reached reports whether the journal has reached that phase, or a later one of a create.
 func (s *session) reached(phase state.Phase) bool {
 	order := map[state.Phase]int{
 		state.PhaseIntent: 1, state.PhaseRecorded: 2, state.PhaseCreated: 3, state.PhaseBootstrapped: 4,
@@ -183,7 +184,7 @@ func (s *stamp) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// ring keeps the end of what is written, from the beginning of a line on.
+// ring keeps the end of the written text, starting at the beginning of a line.
 type ring struct {
 	mutex sync.Mutex
 	limit int
@@ -211,7 +212,7 @@ func (r *ring) bytes() []byte {
 	return bytes.Clone(r.data)
 }
 
-// failure is an error with what the result says of it.
+// failure is an error with its reason and class for the result.
 type failure struct {
 	error
 
@@ -248,7 +249,7 @@ func (s *session) driverFailure(reason string, err error) error {
 	return fail(reason, s.profile.Classify(text), err)
 }
 
-// errCancelled is the cause of an operation's context when its pod is told to end.
+// errCancelled is the cause of an operation's context when its pod is stopped.
 var errCancelled = errors.New("the pod was stopped before it was done (deleted, drained or preempted), and it saved its state")
 
 func cancelled(err error) bool {

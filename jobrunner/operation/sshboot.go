@@ -36,7 +36,8 @@ const (
 	cleanTimeout = 15 * time.Minute
 )
 
-// bootstrapScript is the script to run. Without user data there is nobody on the server who would read cloud-config.
+// bootstrapScript returns the script to run. Without user data no cloud-init on the server reads a
+// cloud-config.
 func (s *session) bootstrapScript() ([]byte, error) {
 	data, err := userdata.Unzip(s.bootstrap)
 	if err != nil {
@@ -116,9 +117,10 @@ var claimScript string
 // claimants are the characters of UIDs, namespaces and names, as a claim has them.
 var claimants = regexp.MustCompile(`^[A-Za-z0-9./ -]*$`)
 
-// claimHost makes the host this machine's before anything is run on it. It is free again when its machine is removed, so that a
-// host that is taken is no reason to stop. A driver of which nothing is known may take hosts, too; what its Remove leaves of one is not known either, so
-// that the claim stays there and the host is the next machine's when somebody has looked at it.
+// claimHost marks the host as this machine's before it runs any command there. Removing the machine
+// releases the host, so that a claimed host is a temporary error. An unknown driver may take hosts,
+// too, and the effect of its Remove on them is unknown. The claim then stays, and the next machine
+// gets the host only after a user has checked it.
 func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	if !s.profile.TakesHosts() && s.profile.Known() {
 		return nil
@@ -147,14 +149,15 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	}
 	name, cluster, _ := strings.Cut(rest, "\n")
 	if !claimants.MatchString(uid + name + strings.TrimSpace(cluster)) {
-		uid, name, cluster = "unknown", "unknown", "unknown" // no sentence of somebody else's stands in ours
+		uid, name, cluster = "unknown", "unknown", "unknown" // do not quote foreign text in our message
 	}
 	return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "the host %s belongs to machine %q of Cluster %q (UID %q): delete that machine, or set another host for this one. "+
 		"If that machine no longer exists, clean the host by hand, as docs/drivers.md describes; remove the file %s last", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, file)
 }
 
-// cleanHost takes off the host what was brought there for this machine, and lets another one have it. One that cannot be cleaned keeps its machine:
-// the user brings it back or gives it up. On a host that never let us in there is nothing.
+// cleanHost removes this machine's files from the host and releases it for another machine. A host
+// that cannot be cleaned keeps its machine until the user repairs the host or gives it up. A host
+// that never accepted the login has nothing to clean.
 func (s *session) cleanHost(ctx context.Context) error {
 	if !s.profile.TakesHosts() {
 		return nil
@@ -185,7 +188,7 @@ func (s *session) cleanOverSSH(ctx context.Context) error {
 		return err
 	}
 	if len(s.privateKey) == 0 {
-		s.takeKeys(login.KeyPath) // those of a creation that was cut off
+		s.takeKeys(login.KeyPath) // the keys of an interrupted create
 	}
 	s.server = &state.Server{SSHHost: login.Host, SSHUser: login.User, SSHPort: login.Port}
 	defer func() { s.server = nil }() // it is less than the state has

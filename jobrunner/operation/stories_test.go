@@ -288,7 +288,7 @@ func TestRequest_names(t *testing.T) {
 		"no JSON":               {`{"MARKER`, "it is not the JSON of a request"},
 		"JSON of another thing": {`["MARKER"]`, "it is not the JSON of a request"},
 		"nothing":               {``, "it is not the JSON of a request"},
-		"too much":              {`{"x":"` + strings.Repeat("y", 2<<20) + `"}`, "request.json is no regular file of at most 2097152 bytes"},
+		"too much":              {`{"x":"` + strings.Repeat("y", 2<<20) + `"}`, "request.json is not a regular file of at most 2097152 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -61,7 +61,7 @@ func (s *session) withholdUserData() error {
 // addUserData hands the bootstrap data and the user's own over to the driver, in the form it takes.
 func (s *session) addUserData() error {
 	if unknown, ok := errors.AsType[*userdata.UnknownHabitError](s.wayErr); ok && len(s.bootstrap) == 0 {
-		s.note("%v", unknown) // what the user gives, the driver gets as it is
+		s.note("%v", unknown) // the driver gets the user's data unchanged
 		return nil
 	}
 	if s.wayErr != nil {
@@ -87,7 +87,7 @@ func (s *session) addUserData() error {
 	if len(data) == 0 {
 		return nil
 	}
-	// What the driver is given is kept nowhere, and told nowhere.
+	// The data for the driver is neither stored nor reported.
 	secrets, value := []string{string(data)}, string(data)
 	switch s.way.Habit {
 	case clouds.Base64:
@@ -144,7 +144,8 @@ func (s *session) checkExclusive() error {
 	return nil
 }
 
-// ownUserData is what the user gave for the flag: the content of a file, text, or base64 where the driver wants that.
+// ownUserData is the user's value for the flag: the content of a file, text, or base64 if the
+// driver requires it.
 func (s *session) ownUserData() ([]byte, error) {
 	if own := s.request.Files[s.way.Flag]; len(own) > 0 {
 		return own, nil

@@ -1,7 +1,8 @@
-// Package builtin is the table of the cloud drivers that are linked from the pinned rancher/machine.
+// Package builtin is the table of the cloud drivers that are linked from the pinned
+// rancher/machine.
 //
-// cmd/machine serves them as plugins, and hack/genflags reads their flags, which package driver has. Nobody else may import it:
-// no driver's code runs in the manager (D3).
+// cmd/machine serves them as plugins. hack/genflags reads their flags into package driver. No other
+// package may import it: no driver's code runs in the manager (D3).
 package builtin
 
 import (

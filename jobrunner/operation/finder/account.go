@@ -48,7 +48,8 @@ func (a accountCloud) list(ctx context.Context, tag, value string) ([]Server, er
 	err := allPages(func(cursor string) (page, error) {
 		servers, at, err := a.page(ctx, tag, value, cursor)
 		for _, server := range servers {
-			// One that is made meanwhile moves others to the next page, where they are again.
+			// If a server is created during the listing, others move to the next page and are
+			// listed twice.
 			if server.Tags != nil && server.ID != "" && !listed[server.ID] {
 				listed[server.ID] = true
 				found = append(found, server)
@@ -69,8 +70,9 @@ func (a accountCloud) get(ctx context.Context, server Server) (Server, error) {
 	return a.server(ctx, id)
 }
 
-// page says where in a list one is: how many items the page has and the whole list, and where the next page is, by its cursor or by its
-// number; neither after the last. A list that does not say how long it is has a total of 0. What is on a page with a number changes.
+// page is a position in a list: the number of items on the page and in the whole list, and the next
+// page by its cursor or its number. The last page has neither. total is 0 if the API does not
+// return it. The content of a numbered page can change.
 type page struct {
 	items, total int
 	next         string
@@ -80,8 +82,8 @@ type page struct {
 // errNotWhole means that a list ended before it had as many items as it says.
 var errNotWhole = errors.New("the list is incomplete: try again later")
 
-// allPages asks for all pages of a list. A long one whose pages have numbers is read twice: what goes meanwhile moves others to a page that was read already,
-// where nobody would see them.
+// allPages requests all pages of a list. It reads a long list with numbered pages twice: if an item
+// disappears during the listing, others move to a page that was already read and would be missed.
 func allPages(ask func(cursor string) (page, error)) error {
 	again, err := everyPage(ask)
 	if err == nil && again {
@@ -119,11 +121,12 @@ func pageNumber(cursor string) int {
 	return max(at, 1)
 }
 
-// errNoJSON is for what stands between us and an API: some SDKs read a proxy's page as a list without servers.
+// errNoJSON is for responses that do not come from the API: some SDKs read a proxy's page as a list
+// without servers.
 var errNoJSON = errors.New("the response is not from the cloud's API")
 
-// answers passes on what an API answers, which is JSON or nothing, and remembers the last status, which some SDKs keep from
-// their callers. It goes through the proxy of the environment.
+// answers is a transport that rejects every response that is not JSON, and remembers the last
+// status, which some SDKs hide from their callers. It uses the proxy of the environment.
 type answers struct {
 	status atomic.Int32
 }

@@ -32,8 +32,9 @@ type amazonEC2 struct {
 
 var _ cloud = (*amazonEC2)(nil)
 
-// alive are the states of what is there. One that is shutting down never comes back (Amazon EC2 User Guide, "Instance state
-// changes"), and a terminated one is listed for an hour.
+// alive lists the states of an existing instance. An instance that is shutting down never comes
+// back (Amazon EC2 User Guide, "Instance state changes"), and a terminated one is listed for an
+// hour.
 var alive = []string{ec2.InstanceStateNamePending, ec2.InstanceStateNameRunning, ec2.InstanceStateNameStopping, ec2.InstanceStateNameStopped}
 
 func (a *amazonEC2) list(ctx context.Context, tag, value string) ([]Server, error) {
@@ -76,7 +77,7 @@ func (a *amazonEC2) list(ctx context.Context, tag, value string) ([]Server, erro
 	return found, nil
 }
 
-// instances are those of all reservations.
+// instances returns the instances of all reservations.
 func instances(answer *ec2.DescribeInstancesOutput) []*ec2.Instance {
 	var all []*ec2.Instance
 	for _, reservation := range answer.Reservations {
@@ -133,7 +134,7 @@ func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Server, bool)
 			record[field] = text
 		}
 	}
-	// A start sets the time anew: an instance is taken for younger than it is, never for older.
+	// A start resets the launch time: an instance may look younger than it is, never older.
 	return Server{
 		ID: aws.StringValue(instance.InstanceId), Name: pairs["Name"], Record: record, Tags: tags, Created: aws.TimeValue(instance.LaunchTime),
 	}, true
@@ -222,8 +223,8 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// newAmazonEC2 goes to the same addresses as the driver, with the same credential: that of the options, else that of the
-// place it runs at.
+// newAmazonEC2 uses the same addresses as the driver and the same credential: from the options, or
+// else from the environment it runs in.
 func newAmazonEC2(options flags) *amazonEC2 {
 	a := &amazonEC2{region: options.text("amazonec2-region"), endpoint: options.text("amazonec2-endpoint"), keyPair: options.text("amazonec2-keypair-name")}
 	config := aws.NewConfig().WithMaxRetries(amazonRetries).WithHTTPClient(&http.Client{Timeout: requestTimeout})

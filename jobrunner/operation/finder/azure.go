@@ -20,8 +20,8 @@ import (
 
 const azureName = "azure"
 
-// azureCompute goes by the tags that the driver gives a virtual machine in the very request that makes it. Compute itself is
-// asked: what Azure Resource Manager tells of all resources is a copy that lags behind.
+// azureCompute finds virtual machines by the tags that the driver sets in the request that creates
+// them. It asks Compute: Azure Resource Manager's list of all resources is a copy that lags.
 type azureCompute struct {
 	nothingBeside
 	subscription, group string
@@ -81,7 +81,8 @@ func (a *azureCompute) collect(ctx context.Context, page *compute.VirtualMachine
 	return found, err
 }
 
-// azureList reads a list page by page; at is what the present one has, and where the next is. An answer without a list, such as {}, is an error.
+// azureList reads a list page by page; at returns the current page's items and the address of the
+// next page. A response without a list, such as {}, is an error.
 func azureList[T any](ctx context.Context, page interface{ NextWithContext(context.Context) error }, at func() (*[]T, *string), err error) (all []T, _ error) {
 	for range maxPages {
 		if err != nil {
@@ -102,8 +103,8 @@ func azureList[T any](ctx context.Context, page interface{ NextWithContext(conte
 
 var errNoAzureList = errors.New("the response is not a list of Azure")
 
-// createdTimes are those of all virtual machines, by their IDs in small letters: Azure's IDs differ in case from one service
-// to the other.
+// createdTimes returns the creation times of all virtual machines by lower-case ID: the case of
+// Azure's IDs differs between services.
 func createdTimes(ctx context.Context, client resources.Client) (map[string]time.Time, error) {
 	created := map[string]time.Time{}
 	page, err := client.List(ctx, "resourceType eq 'Microsoft.Compute/virtualMachines'", "createdTime", nil)
@@ -187,7 +188,8 @@ func (a *azureCompute) get(ctx context.Context, server Server) (Server, error) {
 	return Server{ID: name, Name: name}, nil
 }
 
-// destroy waits until the virtual machine is gone. What the driver made beside it carries no tag and stays.
+// destroy waits until the virtual machine is gone. The resources that the driver made beside it
+// carry no tag and stay.
 func (a *azureCompute) destroy(ctx context.Context, server Server) error {
 	api, err := a.connect(ctx)
 	if err != nil {
@@ -200,7 +202,8 @@ func (a *azureCompute) destroy(ctx context.Context, server Server) error {
 	return removal.WaitForCompletionRef(ctx, api.machines.Client)
 }
 
-// isAzureGone tells that Azure itself says by one of these codes that something is not there, not a page on the way to it.
+// isAzureGone reports whether Azure itself, not a proxy on the way to it, returned one of these
+// codes for a missing resource.
 func isAzureGone(err error, codes ...string) bool {
 	if answer, ok := errors.AsType[*azure.RequestError](err); ok && answer.ServiceError != nil {
 		return slices.Contains(codes, answer.ServiceError.Code)
@@ -215,7 +218,7 @@ const (
 	azurePause   = 2 * time.Second
 )
 
-// azureAccess is a service principal and where it is used.
+// azureAccess is a service principal and its scope.
 type azureAccess struct {
 	environment                          azure.Environment
 	subscription, tenant, client, secret string

@@ -16,18 +16,21 @@ import (
 
 // cloud is a cloud whose servers have tags of a key and a value.
 type cloud interface {
-	// list returns the servers with a tag that names a machine; with the value of a tag of ours, those that have it where they could
-	// be made by the options given, and without, those of the whole account. A list that is not whole is an error.
+	// list returns the servers with a tag that names a machine. With the value of one of Drover's
+	// tags it returns the servers with that value at the place that the options give; without a
+	// value, the servers of the whole account. An incomplete list is an error.
 	list(ctx context.Context, tag, value string) ([]Server, error)
-	// get reads a server again that list returned, or that a driver's record names: then it has no ID. The answer has no tags when
-	// there are none of ours, and is nothing when the server is not there.
+	// get reads again a server that list returned or that a driver's record names (then it has no
+	// ID). The result has no tags if the server has none of Drover's, and is empty if the server
+	// does not exist.
 	get(ctx context.Context, server Server) (Server, error)
-	// destroy removes a server that get returned; one that is gone is no error.
+	// destroy removes a server that get returned. If the server is already gone, it returns nil.
 	destroy(ctx context.Context, server Server) error
-	// Within is what the providerIDs of all servers that list can see without a UID begin with, for an account may have more places than a
-	// credential names; empty when it sees all of the driver's.
+	// Within returns the common prefix of the providerIDs of all servers that list can see without
+	// a UID: an account may have more places than a credential names. It is empty if list sees all
+	// of the driver's servers.
 	Within(ctx context.Context) string
-	// Sweep removes what the driver left beside servers (see Finder).
+	// Sweep removes the resources that the driver left beside servers (see Finder).
 	Sweep(ctx context.Context, machine Machine) error
 }
 
@@ -45,7 +48,7 @@ func (nothingBeside) Sweep(context.Context, Machine) error { return nil }
 
 var (
 	errNoTag = errors.New("looking for servers: the machine has no tag with its UID")
-	// errNotOurs keeps a removal from what was given to somebody else since it was listed.
+	// errNotOurs prevents the removal of a server that got another owner after it was listed.
 	errNotOurs = errors.New("it no longer has the tag of its machine")
 	// errTooMany means that a list has no end that is worth waiting for.
 	errTooMany = errors.New("looking for servers by tag: there are too many to list them all")
@@ -124,7 +127,8 @@ func (b ByTag) List(ctx context.Context) ([]Server, error) {
 	return found, nil
 }
 
-// Remove implements Finder, also for what List returned. The tag is read again, for it can be changed.
+// Remove implements Finder, also for servers that List returned. It reads the tag again, because
+// tags can change.
 func (b ByTag) Remove(ctx context.Context, server Server) error {
 	now, err := server, errNoTag
 	if server.Tags[jobrunner.TagMachineUID] != "" && server.ID != "" {
@@ -142,7 +146,7 @@ func (b ByTag) Remove(ctx context.Context, server Server) error {
 	return nil
 }
 
-// unlessGone is the error of a request about something; none where that is gone already.
+// unlessGone returns the error of a request, or nil if its object is already gone.
 func unlessGone(isGone bool, err error) error {
 	if isGone {
 		return nil

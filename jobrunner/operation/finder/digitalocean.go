@@ -47,7 +47,8 @@ func (d *digitalOcean) list(ctx context.Context, tag, value string) ([]Server, e
 	listed := map[int]bool{}
 	var found []Server
 	for _, droplet := range append(plain, withGPUs...) {
-		// One that is made meanwhile moves others to the next page, where they are again.
+		// If a droplet is created during the listing, others move to the next page and are listed
+		// twice.
 		if tags := wordTags(digitalOceanName, droplet.Tags); tags != nil && !listed[droplet.ID] {
 			listed[droplet.ID] = true
 			found = append(found, taggedDroplet(&droplet, tags))
@@ -105,7 +106,7 @@ func (d *digitalOcean) get(ctx context.Context, server Server) (Server, error) {
 	if server.ID != "" {
 		return server, nil
 	}
-	id, _ := strconv.Atoi(recordText(server.Record, "DropletID")) // what is no number is no ID
+	id, _ := strconv.Atoi(recordText(server.Record, "DropletID")) // text that is not a number is not an ID
 	if id == 0 {
 		return Server{}, nil
 	}
@@ -131,8 +132,8 @@ func (d *digitalOcean) destroy(ctx context.Context, server Server) error {
 	return d.sweepTags(ctx, server.Tags)
 }
 
-// Sweep deletes what the driver and its flag for tags left: the SSH key and, once the machine is to have no server any more,
-// its tags. What is refused for one of them keeps none of the others.
+// Sweep deletes the SSH key that the driver left and, if the machine is to keep no server, the tags
+// that its tag flag created. An error for one of them does not stop the others.
 func (d *digitalOcean) Sweep(ctx context.Context, machine Machine) error {
 	err := d.sweepKeys(ctx, machine)
 	if !machine.Leaving {
@@ -141,9 +142,10 @@ func (d *digitalOcean) Sweep(ctx context.Context, machine Machine) error {
 	return errors.Join(err, d.sweepTags(ctx, machine.Tags))
 }
 
-// sweepTags deletes the tags that nothing has any more: to DigitalOcean a tag is a resource of its own, which outlives all that
-// it was put on. A cluster's go with its last server. Who deletes a tag takes it off what got it since it was looked at (API
-// reference, "Delete a Tag"); a server loses no more by that than what names its cluster to people and scans.
+// sweepTags deletes unused tags: a DigitalOcean tag is a resource that outlives its droplets. A
+// cluster's tag goes with the cluster's last server. Deleting a tag also removes it from droplets
+// that got it after the check (API reference, "Delete a Tag"). Such a server loses only the name of
+// its cluster, which people and scans read.
 func (d *digitalOcean) sweepTags(ctx context.Context, tags map[string]string) error {
 	var left []error
 	for _, name := range clouds.Of(digitalOceanName).Tags.Items(tags) {
@@ -210,7 +212,8 @@ func (d *digitalOcean) owns(ctx context.Context, machine Machine, key godo.Key, 
 	return !isBorne, err
 }
 
-// isNotFound tells that the API says so, in its JSON: a page on the way to it knows nothing of droplets.
+// isNotFound reports whether the API itself, in JSON, returned not found. A proxy's page does not
+// count.
 func isNotFound(err error) bool {
 	var response *godo.ErrorResponse
 	return errors.As(err, &response) && response.Response != nil && response.Response.StatusCode == http.StatusNotFound &&

@@ -41,15 +41,16 @@ type Server struct {
 	Tags map[string]string
 	// Created is when the cloud made it; zero when the cloud does not tell.
 	Created time.Time
-	// Unfinished tells that it can be of no use: its driver was cut off before it had all its parts, it is on its way out, or
-	// it does not let the machine's SSH key in.
+	// Unfinished is true if the server is unusable: its driver was cut off before it had all its
+	// parts, the cloud is deleting it, or it does not accept the machine's SSH key.
 	Unfinished bool
 
 	// keys are the SSH keys that it lets in; nil when the cloud does not tell.
 	keys []string
-	// words are the tags as the cloud has them where they are words, of which several may have one key.
+	// words are the tags as the cloud has them if it has plain words instead of pairs; several
+	// words may have one key.
 	words []string
-	// broken tells that it is on its way out or never came to be.
+	// broken is true if the cloud is deleting the server or failed to create it.
 	broken bool
 	// number is an ID that is not given twice, where ID may be.
 	number string
@@ -65,18 +66,21 @@ type Machine struct {
 	PublicKey []byte
 	// Record is the driver's, if any.
 	Record map[string]any
-	// Lost tells that a server was asked for and the answer is not known: clouds whose lists lag behind are asked for a while
-	// before there is none, and who cannot prove whose a server is says so.
+	// Lost is true if a server was requested and the response was lost. The finder then asks clouds
+	// whose lists lag for a while before it reports no server. A finder that cannot prove the owner
+	// of a server returns ErrUncertain.
 	Lost bool
-	// Leaving tells that the machine is to have no server any more.
+	// Leaving is true if the machine is to keep no server.
 	Leaving bool
-	// Inherited tells that the UID in Tags is an earlier machine's of this namespace and name, as the state says: anybody who may
-	// write the state can put another machine's there.
+	// Inherited is true if, by the state, the UID in Tags belongs to an earlier machine of this
+	// namespace and name. Any user with write access to the state can put another machine's UID
+	// there.
 	Inherited bool
 }
 
-// Owns reports whether a server is the machine's by its tags. An inherited UID is no proof without the tag with the machine's
-// namespace and name. That may be cut, and is then compared with ours as the flag cuts it.
+// Owns reports whether a server is the machine's by its tags. An inherited UID proves nothing
+// without the tag with the machine's namespace and name. The cloud may cut that tag; it is then
+// compared with ours, cut by the same rule.
 func (m Machine) Owns(driver string, server Server) bool {
 	flag := clouds.Of(driver).Tags
 	if server.Tags[jobrunner.TagMachineUID] != flag.Value(m.Tags[jobrunner.TagMachineUID]) {
@@ -87,7 +91,7 @@ func (m Machine) Owns(driver string, server Server) bool {
 		slices.Contains(server.words, flag.Items(map[string]string{jobrunner.TagMachine: name})[0]))
 }
 
-// ErrUncertain tells that there is a server which may be the machine's or somebody else's: a person has to look.
+// ErrUncertain means that a server exists whose owner is unknown: the user must check.
 var ErrUncertain = errors.New("the owner of the server is unknown")
 
 // Finder finds and removes servers by tag. Errors are the cloud's own, as its SDK prints them, so that they can be classified
@@ -98,9 +102,10 @@ type Finder interface {
 	// Namesakes returns the servers of this management cluster whose tags name a machine of the same namespace and name, but of another
 	// UID; none where servers have no tags.
 	Namesakes(ctx context.Context, machine Machine) ([]Server, error)
-	// Remove removes a server that Find returned; a server already gone is no error.
+	// Remove removes a server that Find returned. If the server is already gone, it returns nil.
 	Remove(ctx context.Context, server Server) error
-	// Sweep removes what a driver leaves at the cloud beside servers, such as SSH keys; nothing there is no error.
+	// Sweep removes the resources that a driver leaves at the cloud beside servers, such as SSH
+	// keys. It returns nil if nothing is left.
 	Sweep(ctx context.Context, machine Machine) error
 }
 
@@ -111,8 +116,9 @@ type Owner interface {
 	Get(ctx context.Context, record map[string]any, uid string) (Server, error)
 }
 
-// For returns the finder of a driver, configured with the values of the driver's flags; nil when there is none. Some options
-// take the tag away from a driver's servers, and then there is none either.
+// For returns the finder of a driver, configured with the values of the driver's flags, or nil if
+// the driver has none. Some options remove the tag from a driver's servers; For then returns nil,
+// too.
 func For(driver string, values map[string]any) Finder {
 	if !clouds.Of(driver).Finder.Works(values) {
 		return nil
@@ -132,7 +138,7 @@ func For(driver string, values map[string]any) Finder {
 	return nil
 }
 
-// listers make what a driver's lister asks. An external driver's credential is a token alone.
+// listers create the clients of the listers. An external driver's credential is a token alone.
 var listers = map[string]func(options flags) cloud{
 	digitalOceanName: func(options flags) cloud {
 		source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: options.text("digitalocean-access-token")})
@@ -160,7 +166,8 @@ var listers = map[string]func(options flags) cloud{
 	},
 }
 
-// ListerFor returns the lister of a driver, configured with the values of the driver's flags; nil when there is none.
+// ListerFor returns the lister of a driver, configured with the values of the driver's flags, or
+// nil if the driver has none.
 func ListerFor(driver string, values map[string]any) *ByTag {
 	newCloud, known := listers[driver]
 	if !known {

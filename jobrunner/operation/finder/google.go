@@ -25,8 +25,8 @@ import (
 
 const (
 	googleName = "google"
-	// googleWaits bounds the wait for an instance to be gone; each ends by itself within two minutes (Compute Engine API,
-	// zoneOperations.wait).
+	// googleWaits bounds the wait for an instance's deletion. The API ends each wait within two
+	// minutes (Compute Engine API, zoneOperations.wait).
 	googleWaits = 6
 )
 
@@ -72,7 +72,7 @@ func (g *googleCompute) list(ctx context.Context, tag, value string) ([]Server, 
 func (g *googleCompute) Within(ctx context.Context) string {
 	_, project, err := g.open(ctx)
 	if err != nil {
-		return "gce:///" // of nobody's
+		return "gce:///" // a project that does not exist
 	}
 	return "gce://" + project + "/"
 }
@@ -89,7 +89,7 @@ func (g *googleCompute) open(ctx context.Context) (*compute.Service, string, err
 	return api, project, nil
 }
 
-// errOtherAnswer is for JSON that is no list of instances.
+// errOtherAnswer is for JSON without a list of instances.
 var errOtherAnswer = errors.New("the response is not a list of instances")
 
 // googleNone is the warning of a zone that has nothing on this page.
@@ -151,7 +151,8 @@ func taggedInstance(instance *compute.Instance, project string) (Server, bool) {
 	}, true
 }
 
-// instanceKeys are the lines of the metadata that the driver sets, "user:key"; an instance without it lets nobody in.
+// instanceKeys are the lines of the metadata that the driver sets, "user:key". An instance without
+// them accepts no login.
 func instanceKeys(metadata *compute.Metadata) []string {
 	keys := []string{}
 	if metadata == nil {
@@ -195,8 +196,8 @@ func (g *googleCompute) get(ctx context.Context, server Server) (Server, error) 
 	return Server{ID: zone + "/" + name, Name: name}, nil
 }
 
-// destroy deletes an instance, with its disk as the driver has it, and waits until it is gone. It goes by its number: an instance
-// that was made anew under the name meanwhile is another one.
+// destroy deletes an instance, with its disk as the driver set it, and waits until it is gone. It
+// identifies the instance by its number: a new instance with the same name is another one.
 func (g *googleCompute) destroy(ctx context.Context, server Server) error {
 	api, project, err := g.open(ctx)
 	if err != nil {
@@ -221,18 +222,19 @@ func (g *googleCompute) destroy(ctx context.Context, server Server) error {
 	return errors.Join(err, errors.New("it is still being removed: timeout"))
 }
 
-// isGoogleGone tells that the API itself says that there is no such instance, not a page on the way to it.
+// isGoogleGone reports whether the API itself, not a proxy on the way to it, returned that the
+// instance does not exist.
 func isGoogleGone(err error) bool {
 	failed, ok := errors.AsType[*googleapi.Error](err)
 	return ok && failed.Code == http.StatusNotFound && len(failed.Errors) > 0 && failed.Errors[0].Reason == "notFound" &&
 		strings.Contains(failed.Message, "/instances/")
 }
 
-// googleTimeout is longer than the longest answer, that of a wait for an operation.
+// googleTimeout is longer than the longest response, the wait for an operation.
 const googleTimeout = 150 * time.Second
 
-// newGoogle goes to the same address as the driver, with the same credential: that of the options, else that of the place it
-// runs at.
+// newGoogle uses the same address as the driver and the same credential: from the options, or else
+// from the environment it runs in.
 func newGoogle(options flags) *googleCompute {
 	return &googleCompute{
 		project: options.text("google-project"), zone: options.text("google-zone"),
@@ -254,7 +256,7 @@ func connectGoogle(ctx context.Context, auth string, extra ...option.ClientOptio
 	return api, credential.ProjectID, err
 }
 
-// errGoogleKey says nothing of what was given: it may be a secret in the wrong place.
+// errGoogleKey does not quote the given value: it may be a secret in the wrong place.
 var errGoogleKey = errors.New("the option google-auth-encoded-json: it must be a credential's JSON, or that in base64: invalid credentials")
 
 // googleCredential reads the credential in both forms that the driver takes.

@@ -18,7 +18,7 @@ const (
 	linodePage = 500
 )
 
-// linode is an account at Linode. Its keys are no resources.
+// linode is an account at Linode. SSH keys are not resources there.
 type linode struct {
 	nothingBeside
 	client linodego.Client

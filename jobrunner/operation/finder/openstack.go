@@ -24,12 +24,13 @@ import (
 
 const openStackName = "openstack"
 
-// openStack goes by the server's name and proves by its SSH key whose it is, for the driver has no option for tags or
-// metadata: it registers a key pair of the machine's own key under the server's name and a random end, and names it in the
-// very request that makes the server. OpenStack lets many servers have one name.
+// openStack finds a server by its name and proves the owner by its SSH key, because the driver has
+// no option for tags or metadata. The driver registers a key pair of the machine's own key under
+// the server's name and a random suffix, and names it in the request that creates the server. In
+// OpenStack several servers can have one name.
 type openStack struct {
 	keyPair string
-	// inSteps tells that the server gets a floating address or a volume after it is made.
+	// inSteps is true if the server gets a floating address or a volume after it is created.
 	inSteps bool
 	connect func(context.Context) (*gophercloud.ServiceClient, error)
 }
@@ -147,7 +148,7 @@ type serversPage struct {
 // IsEmpty implements pagination.Page.
 func (p serversPage) IsEmpty() (bool, error) { return false, holds(p.Body, "servers") }
 
-// holds tells that an answer is JSON with a list of this name.
+// holds returns an error unless the response is JSON with a list of this name.
 func holds(body any, name string) error {
 	answer, _ := body.(map[string]any)
 	if _, ok := answer[name].([]any); !ok {

@@ -112,7 +112,8 @@ func (v *vSphere) machines(ctx context.Context, client *govmomi.Client) ([]mo.Vi
 	return machines, nil
 }
 
-// parameters are the configuration parameters of what is neither a template nor half made.
+// parameters returns the configuration parameters, or none for a template or an incomplete virtual
+// machine.
 func parameters(config *types.VirtualMachineConfigInfo) map[string]string {
 	pairs := map[string]string{}
 	if config == nil || config.Template {
@@ -157,7 +158,8 @@ func isGoneFault(fault any) bool {
 	return false
 }
 
-// faultOf is what vCenter calls an error, of a task or of a request; nil when it is none of vCenter's.
+// faultOf returns vCenter's fault in the error of a task or a request, or nil if the error has
+// none.
 func faultOf(err error) any {
 	var failed task.Error
 	switch {
@@ -169,8 +171,8 @@ func faultOf(err error) any {
 	return nil
 }
 
-// session logs in for work and out again. Like the driver it takes vCenter's certificate as it comes, for the driver has no
-// option to say which one is good.
+// session logs in, runs work, and logs out. Like the driver it does not verify vCenter's
+// certificate: the driver has no option for a CA.
 func (v *vSphere) session(ctx context.Context, work func(*govmomi.Client) error) error {
 	if v.host == "" {
 		return errors.New("looking for virtual machines: no vCenter is set")

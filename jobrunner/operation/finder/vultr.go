@@ -71,7 +71,8 @@ func (v *vultr) told(err error) error {
 	return err
 }
 
-// unlessGone is told, and no error where the API says that there is no such thing.
+// unlessGone returns the error with its status, or nil if the API answers that the object does not
+// exist.
 func (v *vultr) unlessGone(err error) error {
 	if err == nil || v.answers.status.Load() == http.StatusNotFound {
 		return nil

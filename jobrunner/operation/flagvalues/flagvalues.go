@@ -1,5 +1,5 @@
-// Package flagvalues gives the flags of a driver their values, of the types that it asserts, and keeps what is given as a file where only
-// the Job can read it.
+// Package flagvalues gives the driver's flags values of the types that the driver asserts, and
+// writes file contents where only the Job can read them.
 package flagvalues
 
 import (
@@ -16,8 +16,9 @@ import (
 	"github.com/drover-project/drover/sshkeys"
 )
 
-// Of gives every flag of the driver a value of its type, as the command line would: what the request says, else the
-// credential's environment variable that the flag names, else the flag's default. Errors name flags, never values.
+// Of gives every flag of the driver a value of its type, as the command line would: from the
+// request, else from the credential's environment variable that the flag names, else the flag's
+// default. Errors name flags, never values.
 func Of(flags []crdgen.Flag, request jobrunner.Request, files map[string]string, tolerant bool) (map[string]any, error) {
 	// Those of rancher/machine's create command that drivers look at beside their own.
 	values := map[string]any{

@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 )
 
-// ErrNotReadable is the error for anything that is no image with Joliet names.
+// ErrNotReadable is the error for content that is not an image with Joliet names.
 var ErrNotReadable = errors.New("this is not a CD image with Joliet names")
 
 const (
@@ -75,7 +75,7 @@ func findJoliet(image []byte) (root []byte, label string, err error) {
 	return nil, "", ErrNotReadable
 }
 
-// extent is what a record points at.
+// extent returns the content that a record points at.
 func extent(image, record []byte) ([]byte, error) {
 	start := uint64(binary.LittleEndian.Uint32(record[2:])) * sectorSize
 	size := uint64(binary.LittleEndian.Uint32(record[10:]))

@@ -38,7 +38,7 @@ type File struct {
 	Content []byte
 }
 
-// Image is what is to be written.
+// Image is the content to write.
 type Image struct {
 	// Label is the volume's name; cloud-init looks for cidata.
 	Label string
@@ -76,7 +76,7 @@ func (i Image) Bytes() ([]byte, error) {
 	put(sectorJoliet, descriptor{kind: 2, label: ucs2(i.Label, 32), escape: ucs2Escape, total: total,
 		pathTable: sectorPathTable + 2, root: sectorJolietRoot, time: i.Time}.bytes())
 	put(sectorTerminator, append([]byte{255}, identifierOfImages+"\x01"...))
-	// A path table holds one record, that of the root, which is its own parent.
+	// A path table holds one record, the root, which is its own parent.
 	for n, root := range []uint32{sectorPrimaryRoot, sectorJolietRoot} {
 		put(sectorPathTable+uint32(2*n), slices.Concat([]byte{1, 0}, le32(root), []byte{1, 0, 0, 0}))
 		put(sectorPathTable+uint32(2*n)+1, slices.Concat([]byte{1, 0}, be32(root), []byte{0, 1, 0, 0}))
@@ -118,7 +118,8 @@ type entry struct {
 	content     []byte
 }
 
-// shortName is an ISO level 1 name, eight characters, a point and three; whoever knows Rock Ridge or Joliet never sees it.
+// shortName is an ISO level 1 name: eight characters, a dot and three. Readers of Rock Ridge or
+// Joliet never see it.
 func shortName(name string, taken map[string]bool) string {
 	base, extension, _ := strings.Cut(strings.Map(func(r rune) rune {
 		if (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') || r == '.' {
@@ -141,7 +142,7 @@ func folder(entries []entry, records recordMaker) ([]byte, error) {
 	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int {
 		return bytes.Compare(records.identifier(a), records.identifier(b))
 	})
-	// The folder's own record and that of the one above, which is the same.
+	// The record of the folder and the record of its parent, which is the same folder.
 	var out []byte
 	for n := range byte(2) {
 		own := record{sector: records.root, size: sectorSize, isFolder: true, identifier: []byte{n}, system: records.system("", n == 0), time: records.time}

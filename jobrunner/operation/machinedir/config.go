@@ -15,10 +15,10 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-// configVersion is that of rancher/machine's config.json.
+// configVersion is the version of rancher/machine's config.json.
 const configVersion = 3
 
-// hostConfig is rancher/machine's config.json; what it says of engines and swarms is passed through.
+// hostConfig is rancher/machine's config.json. Its parts on engines and swarms are passed through.
 type hostConfig struct {
 	ConfigVersion int
 	Driver        json.RawMessage
@@ -27,8 +27,8 @@ type hostConfig struct {
 	Name          string
 }
 
-// Record reads the driver's record out of config.json; nil when there is none. Paths below another machine's store, as in
-// an archive from elsewhere, are led here.
+// Record reads the driver's record out of config.json, or returns nil without one. Paths in the
+// store of another machine, as in an imported archive, are redirected to this store.
 func (d Directory) Record() (clouds.Record, error) {
 	content, err := os.ReadFile(d.Path(configFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +57,8 @@ func (d Directory) Record() (clouds.Record, error) {
 	return record, nil
 }
 
-// Config is the config.json to keep: the record without secrets, and of an earlier config.json what is not the driver's.
+// Config returns the config.json to keep: the record without secrets, and the parts of an earlier
+// config.json that do not belong to the driver.
 func (d Directory) Config(driverName string, record clouds.Record, secrets []string, documents ...string) ([]byte, error) {
 	raw, err := json.Marshal(Scrub(record, secrets, documents...))
 	if err != nil {
@@ -81,9 +82,10 @@ func (d Directory) Config(driverName string, record clouds.Record, secrets []str
 // minSecret: shorter values are words that may stand in a record for other reasons.
 const minSecret = 4
 
-// Scrub returns the record without the values of secrets, whole or in base64. The driver gets them anew each time, so they
-// need not be kept, and a rotated credential takes effect at once. Documents, such as user data, are taken out wherever they
-// stand: within longer texts, for drivers join them with more, and deeper in the record. Nothing needs them again.
+// Scrub returns the record without the values of secrets, plain or in base64. The driver gets them
+// on every run, so that they need not be stored and a rotated credential takes effect immediately.
+// Documents, such as user data, are removed wherever they occur: within longer texts (drivers join
+// them with others) and deeper in the record. They are never needed again.
 func Scrub(record clouds.Record, secrets []string, documents ...string) clouds.Record {
 	hidden := map[string]bool{}
 	for _, secret := range secrets {
@@ -133,8 +135,9 @@ func scrubbed(value any, holds func(string) bool) any {
 	return value
 }
 
-// Renew returns the record with fresh credentials: every field in which a newly configured driver holds the value of a
-// credential takes that value, and what was left out of the record, or never stood there, is taken from the present options.
+// Renew returns the record with fresh credentials: a field in which a newly configured driver holds
+// the value of a credential takes that value. Fields that the record lacks are taken from the
+// present options.
 func Renew(record, fresh clouds.Record, credentials []string) clouds.Record {
 	given := map[string]bool{}
 	for _, credential := range credentials {

@@ -66,7 +66,7 @@ func (d Directory) Restore(archive []byte) (Directory, error) {
 	if err != nil {
 		return d, err
 	}
-	// The name that is asked for counts, and otherwise that of the only machine there is.
+	// The requested name counts, or else the name of the only machine.
 	asked := d.Name
 	for _, file := range files {
 		machine, base := path.Split(file.Path)
@@ -112,8 +112,9 @@ func (d Directory) Archive(config []byte) ([]byte, []string, error) {
 	return archive, skipped, err
 }
 
-// pack adds the files of the directory, the smaller ones first, so that keys and the like are kept whatever a driver puts beside
-// them. They are read below its root, so that no link that a driver makes meanwhile leads out.
+// pack adds the files of the directory, the smaller ones first, so that keys are kept however much
+// a driver adds. It reads below the directory's root, so that no link that a driver makes leads out
+// of it.
 func (d Directory) pack(files []sshkeys.File) (packed []sshkeys.File, skipped []string, err error) {
 	root, err := os.OpenRoot(d.Path(""))
 	if err != nil {
@@ -152,7 +153,7 @@ func list(root *os.Root) ([]listed, error) {
 	err := fs.WalkDir(root.FS(), ".", func(at string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && at != ".":
-			return nil // removed meanwhile
+			return nil // the file was removed since the listing
 		case err != nil:
 			return err
 		case entry.IsDir() && at == isoDir:
@@ -176,7 +177,8 @@ const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
 
 var errNotPlain = fmt.Errorf("it is not a regular file of at most %d bytes", maxFileBytes)
 
-// readRegular reads what a driver names or makes: neither a device, which never ends, nor a pipe, nor more than is useful.
+// readRegular reads a file that a driver names or makes. It rejects devices, which never end,
+// pipes, and files beyond the size limit.
 func readRegular(open func() (*os.File, error)) ([]byte, fs.FileMode, error) {
 	file, err := open()
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/rancher/machine/libmachine/state"
 )
 
-// maxErrorText is far more than anybody reads: a text is cut to size when its secrets are out.
+// maxErrorText is larger than any useful error: the text is cut after its secrets are redacted.
 const maxErrorText = 1 << 20
 
-// Error is what a driver returned as its error.
+// Error is an error that the driver returned.
 type Error struct {
 	// Text is the driver's own.
 	Text string
@@ -92,7 +92,7 @@ const (
 	StartServer Request = rpcdriver.StartMethod
 )
 
-// Do has the driver do what is asked for.
+// Do sends a request to the driver.
 func (p *Process) Do(ctx context.Context, request Request) error {
 	return p.call(ctx, string(request), struct{}{}, nil)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// lastWords passes on what a driver prints on its standard error, and keeps the line by which Go says why a process ends: of a panic that
-// nobody recovered the words are there alone, above a long stack.
+// lastWords passes on a driver's standard error, and keeps the line in which Go reports why a
+// process ends. A panic that was not recovered has its message only there, above a long stack.
 type lastWords struct {
 	out  io.Writer
 	line []byte

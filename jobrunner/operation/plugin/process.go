@@ -46,7 +46,8 @@ type Options struct {
 	Env []string
 	// Dir is the working directory.
 	Dir string
-	// Output takes what the driver prints, and the stack of a panic in it, from several goroutines at once.
+	// Output receives the driver's output, and the stack of its panics, from several goroutines
+	// concurrently.
 	Output io.Writer
 }
 
@@ -71,7 +72,8 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 	output, writer := io.Pipe()
 	words := &lastWords{out: options.Output}
 	command, err := begin(options, writer, words)
-	// A binary that was just written is busy while a child that was forked meanwhile has not become its own program yet (go.dev/issue/22315).
+	// A new binary is busy until every child that was forked during its writing has started its own
+	// program (go.dev/issue/22315).
 	for range busyTries {
 		if !errors.Is(err, syscall.ETXTBSY) {
 			break
@@ -110,7 +112,7 @@ func begin(options Options, stdout, stderr io.Writer) (*exec.Cmd, error) {
 	command := exec.Command(options.Path)
 	command.Env = slices.Concat(options.Env, []string{tokenVariable + "=" + tokenValue, nameVariable + "=" + options.Name})
 	command.Dir = options.Dir
-	// A group of its own, so that what the driver starts ends with it.
+	// A process group for the driver, so that its children end with it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Stdout, command.Stderr = stdout, stderr
 	command.WaitDelay = closeTimeout
@@ -145,7 +147,7 @@ func (p *Process) connect(ctx context.Context, address <-chan string) error {
 		return fmt.Errorf("%w: its process ended immediately%s", ErrUnresponsive, p.words.last)
 	}
 	if !isLoopback(where) {
-		return fmt.Errorf("%w: its first line is no loopback address", ErrUnresponsive)
+		return fmt.Errorf("%w: its first line is not a loopback address", ErrUnresponsive)
 	}
 	if err := p.dial(ctx, where); err != nil {
 		return err
@@ -217,8 +219,8 @@ func (p *Process) heartbeat(ctx context.Context) {
 	}
 }
 
-// call ends with the context, with the driver's process, or with the answer. The driver's own errors are kept apart from those of the
-// connection to it.
+// call ends with the context, with the driver's process, or with the response. It distinguishes the
+// driver's own errors from errors of the connection.
 func (p *Process) call(ctx context.Context, method string, arguments, reply any) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -246,7 +248,8 @@ func (p *Process) call(ctx context.Context, method string, arguments, reply any)
 	return fmt.Errorf("%w: its process ended during %s%s", ErrUnresponsive, strings.TrimPrefix(method, "."), p.words.last)
 }
 
-// endsNow tells whether a connection broke because the process ended, which is seen a moment later.
+// endsNow reports whether a connection broke because the process ended, which becomes visible a
+// moment later.
 func (p *Process) endsNow() bool {
 	select {
 	case <-p.ended:

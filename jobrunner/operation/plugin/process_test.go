@@ -19,9 +19,9 @@ func TestStart_refuses(t *testing.T) {
 		"says why and ends":     {"echo no licence >&2; exit 3", "its process ended immediately"},
 		"stops in a line":       {"printf 127.0.0.1; exit 0", "its process ended immediately"},
 		"closes its output":     {"exec >&-; sleep 60", "it printed no address"},
-		"talks to somebody":     {"echo 198.18.0.9:80; sleep 60", "its first line is no loopback address"},
-		"prints something else": {"echo hello; sleep 60", "its first line is no loopback address"},
-		"prints for ever":       {"exec yes | tr -d '\\n'", "its first line is no loopback address"},
+		"talks to somebody":     {"echo 198.18.0.9:80; sleep 60", "its first line is not a loopback address"},
+		"prints something else": {"echo hello; sleep 60", "its first line is not a loopback address"},
+		"prints for ever":       {"exec yes | tr -d '\\n'", "its first line is not a loopback address"},
 		"says nothing":          {"exec sleep 60", "it printed no address"},
 		"leaves children":       {"sleep 60 & sleep 60", "it printed no address"},
 	} {

@@ -20,7 +20,7 @@ const (
 	Mark = "[redacted]"
 	// minLength: shorter values are words that are everywhere.
 	minLength = 4
-	// minLine is the shortest line of a secret text that is looked for by itself.
+	// minLine is the length of the shortest line of a secret text that is redacted alone.
 	minLine = 12
 	// minEncoded is the shortest base64 that is looked for.
 	minEncoded = 6
@@ -120,6 +120,7 @@ func (r *Redactor) String(text string) string {
 
 // Bytes returns text without the secrets.
 func (r *Redactor) Bytes(text []byte) []byte {
-	// What is no text may be part of a secret, so that it is looked for both before and after it is replaced.
+	// Invalid UTF-8 may be part of a secret, so that secrets are redacted both before and after it
+	// is replaced.
 	return []byte(r.String(strings.ToValidUTF8(r.String(string(text)), "?")))
 }

@@ -7,13 +7,14 @@ import (
 	"unicode"
 )
 
-// minWord is the shortest word of a text that may be a secret by itself.
+// minWord is the length of the shortest word of a text that may be a secret alone.
 const minWord = 16
 
 // ordinary words are options, variables, paths and addresses.
 var ordinary = regexp.MustCompile(`^(\.?/|~|\$|-)|://`)
 
-// Keep has names stay readable: what is a part of one is not made secret for being a word of a text that is added later.
+// Keep leaves names readable: a part of a name does not become a secret if it is a word of a text
+// that is added later.
 func (r *Redactor) Keep(names ...string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

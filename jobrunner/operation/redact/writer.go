@@ -25,7 +25,7 @@ func NewWriter(out io.Writer, redactor *Redactor) *Writer {
 	return &Writer{out: out, redactor: redactor}
 }
 
-// Write never fails on account of what is written.
+// Write accepts every content without an error of its own.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -43,7 +43,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), errors.Join(errs...)
 }
 
-// Close passes on what is left.
+// Close passes on the rest.
 func (w *Writer) Close() error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

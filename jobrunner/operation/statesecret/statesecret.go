@@ -29,27 +29,27 @@ var ErrAnother = errors.New("it is not the Secret that this Job was created for:
 // ErrTooLarge means that the state does not fit into a Secret.
 var ErrTooLarge = errors.New("the machine's state does not fit into a Secret")
 
-// Secrets is what an operation needs of the Secrets in its namespace; client-go's typed client has it. Errors must be such
-// that apierrors recognises them.
+// Secrets is the part of a Secret client that an operation needs; client-go's typed client
+// implements it. The errors must be recognised by apierrors.
 type Secrets interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Secret, error)
 	Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, options metav1.PatchOptions, subresources ...string) (*corev1.Secret, error)
 }
 
-// Secret is the one Secret a Job may write. Nobody else writes its data, so that what was read once stays true, and a
-// patch cannot meet a conflict.
+// Secret is the one Secret that a Job may write. No other client writes its data, so that data read
+// once stays true and a patch cannot conflict.
 type Secret struct {
 	Client Secrets
 	Name   string
-	// UID is that of the Secret; any when empty.
+	// UID of the Secret; empty accepts any.
 	UID types.UID
-	// Data is what the Secret holds, once it was loaded.
+	// Data is the content of the Secret after Load.
 	Data map[string][]byte
 	// Writes is how often it was written.
 	Writes int
 }
 
-// Load reads the Secret. Its error is ErrAnother where there is another one of the name.
+// Load reads the Secret. It returns ErrAnother if a Secret with another UID has the name.
 func (s *Secret) Load(ctx context.Context) error {
 	return retry(ctx, func(ctx context.Context) error {
 		secret, err := s.Client.Get(ctx, s.Name, metav1.GetOptions{})
@@ -67,8 +67,8 @@ func (s *Secret) Load(ctx context.Context) error {
 	})
 }
 
-// Save writes what differs in one patch; a nil value removes a key. It goes on for a while after the context has ended, for
-// what is known must not be lost.
+// Save writes the differences in one patch; a nil value removes a key. It goes on for a while after
+// the context has ended, because the known facts must not be lost.
 func (s *Secret) Save(ctx context.Context, changes map[string][]byte) error {
 	patch := map[string][]byte{}
 	size := 0
