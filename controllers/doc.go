@@ -45,7 +45,7 @@
 //	Machine label cluster.x-k8s.io/control-plane      rkecontrolplane  Cluster API
 //	bootstrap Secret, credential Secret               others           machine; copied into the request Secret
 //	their label clusterctl.cluster.x-k8s.io/move      machine          clusterctl
-//	that label of what an RKEControlPlane names       rkecontrolplane  clusterctl
+//	that label of objects that RKEControlPlanes name  rkecontrolplane  clusterctl
 //
 // Package step is the kit that the loops are made of, and package attempt runs their Jobs.
 package controllers

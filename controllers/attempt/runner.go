@@ -3,11 +3,12 @@
 //	Unclaimed ──claim n──▶ Claimed ──Job n──▶ Running ──▶ Succeeded
 //	                          ▲                  └──────▶ Failed ──claim n+1──▶ Claimed …
 //
-// The claim is a note in the object's record. It is written before the Job is made: a controller that is interrupted finds either the claim
-// without a Job, or the Job, and never makes two. What is asked for, and what follows from the answer, is the controllers' own.
+// The claim is a note in the object's record. It is written before the Job is created: a controller
+// that is interrupted finds either the claim without a Job, or the Job, and never creates two. The
+// controllers define the requests and act on the results.
 //
-// It reads Jobs, their pods and the manager's pull Secrets; it writes records, Jobs and what these need, and deletes what they do not need
-// any more.
+// It reads Jobs, their pods and the manager's pull Secrets; it writes records, Jobs and the objects
+// that these need, and deletes these objects after their last use.
 package attempt
 
 import (
@@ -50,12 +51,13 @@ type Subject struct {
 	Succeeds func(metav1.Object) bool
 }
 
-// TakenError says that what is to be made has the name of something that was made for somebody else.
+// TakenError reports that the name of a new object belongs to an object of another owner.
 type TakenError struct {
 	Kind, Name string
-	// Live is what is there.
+	// Live is the existing object.
 	Live client.Object
-	// Predecessor tells that an earlier object of the same kind and name left it: the garbage collector may be late.
+	// Predecessor is true if an earlier object of the same kind and name left it: the garbage
+	// collector may be late.
 	Predecessor bool
 }
 
@@ -64,8 +66,8 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s %s exists and belongs to another object", e.Kind, e.Name)
 }
 
-// check is an error when something that is there is not the owner's: a driver must not run as somebody else's account, and what has this
-// object for an owner goes with it.
+// check returns an error if an existing object does not belong to the owner. A driver must not run
+// with another owner's account, and objects that this object owns are deleted with it.
 func (o Subject) check(live client.Object) *TakenError {
 	if o.Owns(live) {
 		return nil
@@ -109,8 +111,9 @@ func (r Runner) Pods(ctx context.Context, namespace string, labels client.Matchi
 	return list.Items, nil
 }
 
-// Record notes in the record how an attempt ended whose pod left no word: when its Job is gone there is nothing to judge it by, and an
-// attempt that must not be made again would be. It returns the record as it is then.
+// Record writes to the record how an attempt ended if its pod did not. After its Job is gone no
+// other evidence is left, and an attempt that must not be repeated would be repeated. It returns
+// the updated record.
 func (r Runner) Record(ctx context.Context, a Attempt, record *corev1.Secret) (*corev1.Secret, error) {
 	if a.Evidence.Told() {
 		return record, nil
@@ -119,7 +122,7 @@ func (r Runner) Record(ctx context.Context, a Attempt, record *corev1.Secret) (*
 	if err := a.Evidence.Keep(a.Verdict, noted); err != nil {
 		return record, err
 	}
-	// The lock: a word that the pod left meanwhile counts before this.
+	// The optimistic lock: a result that the pod wrote in between has priority.
 	if err := r.Client.Patch(ctx, noted, client.MergeFromWithOptions(record, client.MergeFromWithOptimisticLock{})); err != nil {
 		return record, fmt.Errorf("noting in the Secret %s how attempt %d ended: %w", record.Name, a.Evidence.Attempt, err)
 	}
@@ -128,7 +131,7 @@ func (r Runner) Record(ctx context.Context, a Attempt, record *corev1.Secret) (*
 
 // InvalidError says that a Secret that a Job needs cannot be made of what there is.
 type InvalidError struct {
-	// Pull tells that it is the pull Secret; else it is the request.
+	// Pull is true for the pull Secret, false for the request.
 	Pull bool
 	Err  error
 }
@@ -142,7 +145,8 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 // secrets are those that the task's Job reads: its request first and, if it needs one, its pull Secret. They belong to one attempt.
 func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Object, error) {
 	if !slices.Contains([]string{"", task.Request.Namespace}, r.Settings.PullNamespace) {
-		// Only what the manager's flags name is read, and only in its own namespace.
+		// Reads only the Secrets that the manager's flags name, and only in the manager's
+		// namespace.
 		for _, name := range r.Settings.ImagePullSecrets {
 			secret := corev1.Secret{}
 			err := r.Reader.Get(ctx, client.ObjectKey{Namespace: r.Settings.PullNamespace, Name: name}, &secret)
@@ -169,25 +173,29 @@ func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Obj
 	return []client.Object{request, pull}, nil
 }
 
-// Plan is what an attempt is made of, beside what follows from its task: what the pod runs as, its Secrets, and the Job.
+// Plan describes an attempt, beside the objects that follow from its task: the pod's account, its
+// Secrets, and the Job.
 type Plan struct {
 	Task jobrunner.Task
-	// Record is where the attempt is claimed. It is written over what is there.
+	// Record is where the attempt is claimed. It overwrites an existing record.
 	Record client.Object
-	// Kept outlives the attempt beside the record, and is made before: the record of an earlier manager may have had it. It may be nil.
+	// Kept is kept after the attempt, beside the record, and is written before it: the record of an
+	// earlier manager may contain its content. It may be nil.
 	Kept client.Object
-	// New tells that nothing of the subject's is there yet.
+	// New is true if none of the subject's objects exist yet.
 	New bool
-	// Check is asked while Kept is made; its error ends it. It may be nil.
+	// Check runs while Kept is written; its error ends the attempt. It may be nil.
 	Check func(context.Context) error
-	// Unwritten has nothing made while one of the names is somebody else's.
+	// Unwritten prevents all writes while one of the names belongs to another owner.
 	Unwritten bool
-	// Taken decides about a name that is taken: if it returns no error, what is there is written over. Without it the TakenError is returned.
+	// Taken decides about a name that is taken: if it returns no error, the existing object is
+	// overwritten. Without it, Start returns the TakenError.
 	Taken func(context.Context, *TakenError) error
 }
 
-// Start claims an attempt, makes what its Job needs, and the Job last. It is safe to call again. A Job is never changed: its spec cannot be.
-// Its error may be an *InvalidError, before anything is made.
+// Start claims an attempt, creates the objects that its Job needs, and the Job last. It is
+// idempotent. It never changes a Job, because a Job's spec is immutable. It may return an
+// *InvalidError before it creates anything.
 func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
 	own, err := r.secrets(ctx, &p.Task)
 	if err != nil {
@@ -238,7 +246,7 @@ func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
 	return r.create(ctx, job, applier.Check)
 }
 
-// begin makes what is kept, and looks meanwhile whether anything may be made at all.
+// begin creates Kept, and at the same time checks whether the attempt may create anything.
 func (p Plan) begin(ctx context.Context, applier apply.Applier) error {
 	var checking sync.WaitGroup
 	var refused, err error
@@ -276,8 +284,9 @@ const (
 	podCheck = 5 * time.Minute
 )
 
-// Mend makes again what the pod of a running Job runs as, where somebody deleted it: without its ServiceAccount Kubernetes makes no pod. It
-// tells when to look again, 0 when the Job has a pod. Where the namespace is being deleted it makes nothing: the Job goes too.
+// Mend creates the account objects of a running Job again if they were deleted: without its
+// ServiceAccount Kubernetes creates no pod. It returns the wait before the next check, 0 if the Job
+// has a pod. If the namespace is being deleted it creates nothing, because the Job is deleted too.
 func (r Runner) Mend(ctx context.Context, a Attempt, access ...client.Object) (time.Duration, error) {
 	e := a.Evidence
 	if a.State != Running || len(e.Pods) > 0 || !isSilent(e) {
@@ -289,13 +298,13 @@ func (r Runner) Mend(ctx context.Context, a Attempt, access ...client.Object) (t
 	}
 	for _, obj := range access {
 		if _, err := r.Create(ctx, obj); err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return 0, fmt.Errorf("making again what the pod of Job %s needs: %w", e.Job.Name, err)
+			return 0, fmt.Errorf("restoring the account of the pod of Job %s: %w", e.Job.Name, err)
 		}
 	}
 	return min(age, podCheck), nil
 }
 
-// free is a TakenError when one of the objects is there and is not the subject's.
+// free returns a TakenError if one of the objects exists and does not belong to the subject.
 func (r Runner) free(ctx context.Context, o Subject, objects ...client.Object) error {
 	for _, obj := range objects {
 		live, err := r.metadata(ctx, r.Reader, obj)
@@ -312,7 +321,7 @@ func (r Runner) free(ctx context.Context, o Subject, objects ...client.Object) e
 	return nil
 }
 
-// metadata reads the metadata of an object of that name; nil when there is none.
+// metadata reads the metadata of the object with the same kind and name, nil if it does not exist.
 func (r Runner) metadata(ctx context.Context, reader client.Reader, obj client.Object) (*metav1.PartialObjectMetadata, error) {
 	gvk, err := apiutil.GVKForObject(obj, r.Client.Scheme())
 	if err != nil {
@@ -354,7 +363,8 @@ func (r Runner) EndPods(ctx context.Context, job *batchv1.Job, pods []corev1.Pod
 	return nil
 }
 
-// Clean deletes those of the objects that are the subject's, as reader has them. One that fails does not keep the others.
+// Clean deletes the objects that belong to the subject, as reader has them. A failed deletion does
+// not stop the others.
 func (r Runner) Clean(ctx context.Context, o Subject, reader client.Reader, objects ...client.Object) error {
 	var errs []error
 	for _, obj := range objects {
@@ -394,13 +404,13 @@ const (
 	Claimed State = "Claimed"
 	// Running: its Job or its pod is there and has not ended.
 	Running State = "Running"
-	// Succeeded: it did what was asked for.
+	// Succeeded: the Job has done its operation.
 	Succeeded State = "Succeeded"
 	// Failed: it has ended without that, or was cancelled.
 	Failed State = "Failed"
 )
 
-// UnderWay reports whether nothing is needed for another Job: one runs, or has done what was asked for.
+// UnderWay reports whether no other Job is needed: a Job is running, or has succeeded.
 func (s State) UnderWay() bool { return s == Running || s == Succeeded }
 
 // Ended reports whether the attempt is over.

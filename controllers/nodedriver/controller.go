@@ -51,7 +51,8 @@ const FieldOwner = "drover-nodedriver"
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;patch;delete
-// The probe's Role can only be made by one who has all that is in it.
+// The API server lets the manager create the probe's Role only if the manager has all its
+// permissions.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;create;delete;deletecollection
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -66,7 +67,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Jobs are the settings of probe Jobs.
 	Jobs jobrunner.Settings
-	// Watch tells when objects of a driver's kinds change, while somebody waits for that; see NewUserWatch.
+	// Watch reports changes of the objects of a driver's kinds while a NodeDriver waits for them;
+	// see NewUserWatch.
 	Watch *UserWatch
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -160,8 +162,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	return step.Result(outcome)
 }
 
-// ensureFinalizer holds a NodeDriver while there are machines of its kinds, and no longer: one without must not hold up who takes Drover
-// away, its manager first. One that was brought along comes back when it is deleted, and needs no finalizer.
+// ensureFinalizer keeps the finalizer on a NodeDriver only while machines of its kinds exist. A
+// NodeDriver without machines must not block an uninstallation of Drover, which removes the manager
+// first. A predefined NodeDriver is created again after its deletion, and needs no finalizer.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, nd *v3.NodeDriver) error {
 	if !nd.DeletionTimestamp.IsZero() {
 		return nil
@@ -208,7 +211,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 func (r *Reconciler) emit(s *scope) {
 	of := []string{v3.ValidCondition, v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition}
 	ready, status := s.conditions.Get(v3.ReadyCondition), &s.nd.Status
-	// Ready gets no event when it only says what the condition of a step says itself.
+	// Ready gets no event if it only repeats the condition of a step.
 	if ready == nil || !slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
 		return c.Type != v3.ReadyCondition && c.Reason == ready.Reason && c.Message == ready.Message
 	}) {
@@ -237,7 +240,8 @@ func (r *Reconciler) sameName(ctx context.Context, obj client.Object) []ctrl.Req
 	})
 }
 
-// itsDriver asks for a look at what a NodeDriver that is gone has left, where its driver has another name.
+// itsDriver requests a reconcile of the objects that a deleted NodeDriver has left, if its driver
+// has another name.
 func itsDriver(_ context.Context, obj client.Object) []ctrl.Request {
 	nd, ok := obj.(*v3.NodeDriver)
 	if !ok || nd.DriverName() == nd.Name {
@@ -282,24 +286,24 @@ func (r *Reconciler) requests(ctx context.Context, match func(*v3.NodeDriver) bo
 	return out
 }
 
-// scope is what the steps hand on to each other in one reconcile.
+// scope holds the values that the steps of one reconcile pass on to each other.
 type scope struct {
 	nd, before *v3.NodeDriver
 	conditions *step.Conditions
-	// rules are what the annotations say; set by validate.
+	// rules are the content of the annotations; set by validate.
 	rules crdgen.Rules
 	// verdict is how the probe ended, zero for built-in drivers; set by download.
 	verdict jobrunner.Verdict
-	// job is that of the probe which was started last.
+	// job names the Job of the last probe.
 	job string
 	// next says when another probe is due after the verdict; set by download.
 	next error
 	// flags are the driver's; set by install.
 	flags []crdgen.Flag
-	// fields and crds are what they become; set by schema.
+	// fields and crds are derived from the flags; set by schema.
 	fields []crdgen.Field
 	crds   []*apiextensionsv1.CustomResourceDefinition
-	// summed tells that a step has set Ready itself.
+	// summed is true if a step has set Ready.
 	summed bool
 }
 
@@ -316,7 +320,7 @@ func (r *Reconciler) newScope(nd *v3.NodeDriver) *scope {
 	return s
 }
 
-// notReady sets the summary to something else than what the conditions add up to, and waits.
+// notReady sets the summary to another value than the sum of the conditions, and waits.
 func (s *scope) notReady(reason, message string, after time.Duration) error {
 	s.summed = true
 	s.conditions.False(v3.ReadyCondition, reason, message)

@@ -16,18 +16,21 @@ import (
 	"github.com/drover-project/drover/driver"
 )
 
-// userNet is when to look again for users that were not seen to go: one may go between the look and the watch.
+// userNet is the interval between checks for users: one may be deleted between the list and the
+// watch.
 const userNet = time.Minute
 
-// reconcileDelete lets a NodeDriver go when there are no machines of its kinds, nor CAPI Machines that name one. Until then kinds, cached
-// binary and NodeDriver stay, so that every server can still be removed. The kinds stay also for templates and configs, which somebody wrote.
+// reconcileDelete releases a NodeDriver when no machine of its kinds exists, and no CAPI Machine
+// names one. Until then the kinds, the cached binary and the NodeDriver stay, so that every server
+// can still be removed. The kinds also stay for templates and configs, because users wrote them.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	name := s.nd.DriverName()
 	var all v3.NodeDriverList
 	if err := r.opts.Reader.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing NodeDrivers: %w", err)
 	}
-	// Another NodeDriver of the driver's name, or one made anew, has the kinds already or takes them over.
+	// Another NodeDriver of the same driver name, or a new one, owns the kinds already or takes
+	// them over.
 	if slices.ContainsFunc(all.Items, func(other v3.NodeDriver) bool {
 		return other.UID != s.nd.UID && other.DriverName() == name && other.DeletionTimestamp.IsZero()
 	}) {
@@ -84,8 +87,8 @@ func (r *Reconciler) removeKinds(ctx context.Context, driverName string) (left [
 	return left, nil
 }
 
-// reappear puts a predefined NodeDriver back that was deleted: it can be made inactive, not removed. It comes back inactive,
-// for somebody did not want it, as it was brought along.
+// reappear creates a deleted predefined NodeDriver again: it can be made inactive, not removed. It
+// is inactive and otherwise has its predefined content, because a user deleted it.
 func (r *Reconciler) reappear(ctx context.Context, name string) error {
 	for _, nd := range driver.Predefined() {
 		if nd.Name != name {

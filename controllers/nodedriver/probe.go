@@ -81,7 +81,8 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 	return r.afterFailure(ctx, s, last)
 }
 
-// afterFailure starts the next probe when it is due; else it leaves in the scope what is being waited for.
+// afterFailure starts the next probe when it is due; otherwise it records in the scope why the
+// NodeDriver waits.
 func (r *Reconciler) afterFailure(ctx context.Context, s *scope, last state.Claim) error {
 	v := &s.verdict
 	if v.Reason == "" {
@@ -151,7 +152,8 @@ func (r *Reconciler) abandonProbe(ctx context.Context, nd *v3.NodeDriver, last s
 	return r.cleanUp(ctx, task)
 }
 
-// cleanUp removes what only a running probe needs. The request goes last: it tells whether the rest is still there.
+// cleanUp removes the objects that only a running probe needs. The request goes last: its existence
+// shows that the other objects may still exist.
 func (r *Reconciler) cleanUp(ctx context.Context, task jobrunner.Task) error {
 	request := &metav1.PartialObjectMetadata{}
 	request.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -171,7 +173,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, task jobrunner.Task) error {
 // ours is all that has a probe's name: its namespace is the manager's own.
 var ours = attempt.Subject{Owns: func(metav1.Object) bool { return true }}
 
-// job reads live: a cache that does not know the new Job yet would have a second one started.
+// job reads live: a cache without the new Job would lead to a second one.
 func (r *Reconciler) job(ctx context.Context, task jobrunner.Task) (*batchv1.Job, error) {
 	job := &batchv1.Job{}
 	err := r.opts.Reader.Get(ctx, client.ObjectKey{Namespace: driver.CacheNamespace, Name: task.Name()}, job)
@@ -207,7 +209,8 @@ func readClaim(result *corev1.Secret) state.Claim {
 	return state.Claim{Attempt: attempt, Try: try, Hash: result.Annotations[rkev1.RequestHashAnnotation]}
 }
 
-// probeHash changes with what a probe would find out: another address, content or version, or the user's wish.
+// probeHash changes if a probe could have another result: another address, content or version, or a
+// retry that the user requested.
 func probeHash(nd *v3.NodeDriver) string {
 	raw, err := json.Marshal([]any{nd.UID, nd.DriverName(), nd.Spec.URL, strings.ToLower(nd.Spec.Checksum), nd.Spec.InsecureSkipChecksum,
 		nd.Spec.Version, nd.Annotations[rkev1.RetryAnnotation]})

@@ -24,16 +24,18 @@ import (
 )
 
 const (
-	// pruneGrace is how old must be what is pruned: a probe that runs, or a backup that is being put back, is not done yet.
+	// pruneGrace is the minimum age of a pruned object: a running probe, or the restore of a
+	// backup, may not be finished yet.
 	pruneGrace = time.Hour
-	// pruneNet is when to look again while something is kept that no NodeDriver uses; machines that go are not watched here.
+	// pruneNet is the interval between checks while something is kept that no NodeDriver uses;
+	// deletions of machines are not watched here.
 	pruneNet = time.Hour
 )
 
 // everything is the only request of the pruner.
 var everything = reconcile.Request{}
 
-// pruneTurns lets pass what may make a binary or a kind useless.
+// pruneTurns passes changes that may make a binary or a kind unused.
 func pruneTurns() predicate.TypedPredicate[*v3.NodeDriver] {
 	return predicate.TypedFuncs[*v3.NodeDriver]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*v3.NodeDriver]) bool {
@@ -44,7 +46,7 @@ func pruneTurns() predicate.TypedPredicate[*v3.NodeDriver] {
 	}
 }
 
-// Prune takes away the cached binaries and the kinds that no NodeDriver has and no object needs.
+// Prune removes the cached binaries and the kinds that no NodeDriver has and no object needs.
 func (r *Reconciler) Prune(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var all v3.NodeDriverList
 	if err := r.opts.Reader.List(ctx, &all); err != nil {
@@ -64,7 +66,7 @@ func (r *Reconciler) Prune(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{}, nil
 }
 
-// unsettled reports whether a NodeDriver is still finding out which binary it has.
+// unsettled reports whether a NodeDriver has not determined its binary yet.
 func unsettled(nd *v3.NodeDriver) bool {
 	return nd.Spec.Active && !driver.IsBuiltin(nd) && !meta.IsStatusConditionTrue(nd.Status.Conditions, v3.ReadyCondition)
 }
@@ -75,10 +77,10 @@ type cached struct {
 	fresh  bool
 }
 
-// pruneBinaries removes the cached binaries that no NodeDriver has and no machine's server was made with; it reports whether
-// one is left that may be removed later.
+// pruneBinaries removes the cached binaries that no NodeDriver has and with which no machine's
+// server was made. It reports whether one is left that may be removed later.
 func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
-	// By the label that their digest is. What was made a moment ago is fresh.
+	// Grouped by the digest label. An object younger than pruneGrace makes its group fresh.
 	since := r.opts.Now().Add(-pruneGrace)
 	binaries := map[string]cached{}
 	err = r.each(ctx, corev1.SchemeGroupVersion.WithKind("ConfigMap"), func(part *metav1.PartialObjectMetadata) {
@@ -96,7 +98,8 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 	if len(binaries) == 0 {
 		return false, nil
 	}
-	// Those that machines' servers were made with, as their state says: they are to be removed with the same.
+	// The binaries with which servers were made, according to the machines' states: the same binary
+	// must remove the server.
 	needed := map[string]bool{}
 	err = r.each(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), func(secret *metav1.PartialObjectMetadata) {
 		if ref, ok := state.ReadDriver(secret.Annotations); ok {
@@ -112,7 +115,7 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 			continue
 		}
 		log.FromContext(ctx).Info("Removing an unused cached driver", "driver", binary.driver, "digest", digest)
-		// The first part goes first, so that a binary that is half gone does not look whole.
+		// Delete the first part first, so that a partly deleted binary does not look complete.
 		first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: driver.CachePartName(digest, 0)}}
 		err := client.IgnoreNotFound(r.opts.Client.Delete(ctx, first))
 		if err == nil {
@@ -125,9 +128,9 @@ func (r *Reconciler) pruneBinaries(ctx context.Context, drivers []v3.NodeDriver)
 	return left, nil
 }
 
-// pruneKinds removes the kinds of drivers that no NodeDriver has: one that was renamed, or removed past its finalizer. Kinds
-// of which there is an object stay, for the server behind it, or what somebody wrote, would go with them. It reports whether
-// some are left that may be removed later.
+// pruneKinds removes the kinds of drivers without a NodeDriver: it was renamed, or its finalizer
+// was removed by force. A kind with an object stays, because its removal would delete the record of
+// a server, or a user's work. It reports whether some kinds are left that may be removed later.
 func (r *Reconciler) pruneKinds(ctx context.Context, drivers []v3.NodeDriver) (left bool, err error) {
 	// The drivers that have CRDs of ours, and whether one of those is fresh.
 	since, orphans := r.opts.Now().Add(-pruneGrace), map[string]bool{}

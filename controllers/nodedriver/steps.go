@@ -62,7 +62,8 @@ func nameTaken(nd *v3.NodeDriver, all []v3.NodeDriver) string {
 	return ""
 }
 
-// install learns the driver's flags: from the table made at build time, or from what the probe's driver answered.
+// install reads the driver's flags: from the table made at build time, or from the answer of the
+// probe's driver.
 func (r *Reconciler) install(_ context.Context, s *scope) error {
 	if driver.IsBuiltin(s.nd) {
 		flags, known := driver.Builtin(s.nd.DriverName())
@@ -106,7 +107,8 @@ func (r *Reconciler) download(ctx context.Context, s *scope) error {
 	return s.next
 }
 
-// schema makes the kinds from the flags, and stops where the API server would then prune or refuse what users wrote.
+// schema builds the kinds from the flags, and stops if the API server would then prune or reject
+// existing objects.
 func (r *Reconciler) schema(ctx context.Context, s *scope) error {
 	name := s.nd.DriverName()
 	fields, err := crdgen.FieldsOf(name, s.flags, s.rules)
@@ -139,7 +141,8 @@ func (r *Reconciler) establish(ctx context.Context, s *scope) error {
 			return err
 		}
 		live := &apiextensionsv1.CustomResourceDefinition{}
-		// One that was being deleted when it was applied may be gone now: it is established no more than one that is new.
+		// A CRD that was being deleted during the apply may be gone now. It then counts as not
+		// established, like a new one.
 		if err := r.opts.Reader.Get(ctx, client.ObjectKeyFromObject(crd), live); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading CRD %s: %w", crd.Name, err)
 		}
@@ -156,7 +159,7 @@ func (r *Reconciler) establish(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// activate writes down what the kinds were made from, for those who make servers with them.
+// activate records the source of the kinds; the controllers that create servers read it.
 func (r *Reconciler) activate(_ context.Context, s *scope) error {
 	if s.nd.Spec.Builtin {
 		r.opts.Watch.Stop(s.nd.Name)
@@ -175,12 +178,13 @@ func (r *Reconciler) activate(_ context.Context, s *scope) error {
 	return nil
 }
 
-// deactivate ends the steps of a NodeDriver that is not active. Its kinds go only when nothing uses them.
+// deactivate ends the steps of a NodeDriver that is not active. It removes the kinds only if no
+// object uses them.
 func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 	if s.nd.Spec.Active {
 		return nil
 	}
-	// The probe that was started last: nobody waits for it any more.
+	// Abandon the last probe: no step reads its result.
 	result := &corev1.Secret{}
 	if err := r.opts.Reader.Get(ctx, resultKey(s.nd), result); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the probe's result: %w", err)
@@ -210,7 +214,8 @@ func (r *Reconciler) deactivate(ctx context.Context, s *scope) error {
 
 func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crdgen.Field) error {
 	name := s.nd.DriverName()
-	// The fields of the kinds as they are served now; none when there are no kinds, or none of ours.
+	// The fields of the kinds as they are served now; none if the kinds do not exist or are not
+	// ours.
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	key := client.ObjectKey{Name: crdgen.CRDName(crdgen.MachineGroup, crdgen.KindsOf(name).Machine)}
 	if err := r.opts.Reader.Get(ctx, key, crd); client.IgnoreNotFound(err) != nil {
@@ -243,5 +248,5 @@ func (r *Reconciler) checkCompatible(ctx context.Context, s *scope, fields []crd
 		"Drover then applies the change automatically. Or restore the URL, checksum and annotations", name, strings.Join(hits, "; ")))
 }
 
-// establishNet is when to look again for a CRD that was not seen to become established.
+// establishNet is the interval between checks of a CRD whose establishment no event has reported.
 const establishNet = 30 * time.Second

@@ -35,7 +35,7 @@ const (
 type users struct {
 	count int
 	names []string
-	// machines tells that not all are templates and configs.
+	// machines is true if not all users are templates and configs.
 	machines bool
 }
 
@@ -71,7 +71,8 @@ func kindsOf(driverName string) []schema.GroupVersionKind {
 	}
 }
 
-// servedKinds are those that have a CRD. Asking for objects of another would make the client discover the API anew.
+// servedKinds returns the kinds that have a CRD. A request for another kind would make the client
+// repeat its API discovery.
 func (r *Reconciler) servedKinds(ctx context.Context, driverName string) ([]schema.GroupVersionKind, error) {
 	var out []schema.GroupVersionKind
 	for _, gvk := range kindsOf(driverName) {
@@ -86,7 +87,7 @@ func (r *Reconciler) servedKinds(ctx context.Context, driverName string) ([]sche
 	return out, nil
 }
 
-// crd reads the metadata of a kind's CRD; nil when there is none.
+// crd reads the metadata of a kind's CRD, nil if it does not exist.
 func (r *Reconciler) crd(ctx context.Context, gvk schema.GroupVersionKind) (*metav1.PartialObjectMetadata, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -129,8 +130,10 @@ func (r *Reconciler) users(ctx context.Context, driverName string) (users, error
 	return all, err
 }
 
-// eachCAPIMachine goes through the CAPI Machines that name a driver's machine, in the cache. Cluster API deletes none whose infrastructure is
-// of a kind that is not served, although there is none any more; a MachineSet or MachineDeployment it does delete without its template's kind.
+// eachCAPIMachine iterates over the CAPI Machines in the cache that name a driver's machine.
+// Cluster API cannot delete a CAPI Machine whose infrastructure kind is not served, even if that
+// object no longer exists. It can delete a MachineSet or MachineDeployment whose template kind is
+// not served.
 func (r *Reconciler) eachCAPIMachine(ctx context.Context, driverName string, do func(*clusterv1.Machine)) error {
 	var all clusterv1.MachineList
 	if err := r.opts.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -144,7 +147,7 @@ func (r *Reconciler) eachCAPIMachine(ctx context.Context, driverName string, do 
 	return nil
 }
 
-// hasMachines reports whether there is a machine of a driver, or a CAPI Machine that names one.
+// hasMachines reports whether a machine of a driver exists, or a CAPI Machine that names one.
 func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, error) {
 	kind := kindsOf(driverName)[0]
 	crd, err := r.crd(ctx, kind)
@@ -155,7 +158,7 @@ func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, 
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err = r.opts.Reader.List(ctx, list, client.Limit(1))
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return false, nil // nobody serves the kind yet, or any more
+		return false, nil // the kind is not served yet, or no longer
 	}
 	if err != nil {
 		return false, fmt.Errorf("finding a %s: %w", kind.Kind, err)
@@ -167,7 +170,7 @@ func (r *Reconciler) hasMachines(ctx context.Context, driverName string) (bool, 
 	return has, err
 }
 
-// fieldUsers finds, for each field, the objects that give it a value.
+// fieldUsers returns the objects that set each field.
 func (r *Reconciler) fieldUsers(ctx context.Context, driverName string, present []crdgen.Field) (map[string]users, error) {
 	kinds, err := r.servedKinds(ctx, driverName)
 	if err != nil {
@@ -222,8 +225,8 @@ func (r *Reconciler) pages(ctx context.Context, list client.ObjectList, page fun
 	}
 }
 
-// given is the part of an object that the driver's flags became. A default that the API server wrote into a config does not count: nobody gave
-// it, and nobody can take it out.
+// given returns the part of an object that holds the driver's flags. A default that the API server
+// wrote into a config does not count: no user set it, and no user can remove it.
 func given(obj *unstructured.Unstructured, present []crdgen.Field) map[string]any {
 	path := []string{"spec"}
 	switch {
@@ -244,9 +247,9 @@ func given(obj *unstructured.Unstructured, present []crdgen.Field) map[string]an
 	return spec
 }
 
-// UserWatch follows the objects of a driver's kinds, by metadata: those of NodeDrivers that were not brought along, which are held while
-// they have machines, and those that a NodeDriver waits for to change or go.
-// It is a manager.Runnable, so that everything ends with the manager.
+// UserWatch follows the objects of a driver's kinds, by metadata. It covers NodeDrivers that are
+// not predefined, which are kept while they have machines, and objects whose change or deletion a
+// NodeDriver waits for. It is a manager.Runnable, so that it ends with the manager.
 type UserWatch struct {
 	client metadata.Interface
 	events chan event.GenericEvent
@@ -279,7 +282,8 @@ func (w *UserWatch) Start(ctx context.Context) error {
 	return nil
 }
 
-// Ensure wakes the NodeDriver whenever an object of its driver's kinds comes, is written by a user, or goes.
+// Ensure wakes the NodeDriver whenever an object of its driver's kinds is created, changed by a
+// user, or deleted.
 func (w *UserWatch) Ensure(nodeDriver, driverName string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,7 +316,7 @@ func (w *UserWatch) Ensure(nodeDriver, driverName string) {
 	}
 }
 
-// Stop ends what Ensure began.
+// Stop ends the watches that Ensure started.
 func (w *UserWatch) Stop(nodeDriver string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

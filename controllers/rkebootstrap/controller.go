@@ -41,9 +41,10 @@ import (
 type Options struct {
 	// Client reads, from its cache if it has one, and writes.
 	Client client.Client
-	// Reader reads Secrets past the cache: what was written a moment ago must be seen, or a second token would be made.
+	// Reader reads Secrets past the cache: a stale read could lead to a second token.
 	Reader client.Reader
-	// Endpoint is what servers reach the manager by: Server, CAChecksum and Sums are read; a Server that is empty means that there is none.
+	// Endpoint returns the address at which servers reach the manager. Only Server, CAChecksum and
+	// Sums are read; an empty Server means that the address is unknown.
 	Endpoint func() bootstrap.Install
 	// EndpointChanges says when Endpoint gives something else; nil when it never does.
 	EndpointChanges <-chan event.GenericEvent
@@ -76,12 +77,15 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	otherOwner := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { // the Machine takes the place of its MachineSet
 		return !apiequality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
 	}}
-	// What we write into the status ourselves is left out.
+	// Our own changes of the status are ignored.
 	own := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, otherOwner)
-	// Somebody edits or deletes what gives an agent its access. That it is made is our own doing.
+	// Edits and deletions of an agent's account wake the bootstrap. Only this controller creates
+	// these objects, so their creation does not.
 	access := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
-	// What happens to our Secrets before the token is burned. Afterwards an agent's reports wake nobody, but another create attempt does. That they are made is
-	// our own doing, and at a start each bootstrap has its turn anyway.
+	// Changes of our Secrets wake the bootstrap until the token is burned. Afterwards only another
+	// create attempt does, and an agent's reports do not. Only this controller creates these
+	// Secrets, and after a start every bootstrap is reconciled anyway, so their creation is
+	// ignored.
 	burned := func(obj client.Object) bool { return obj.GetAnnotations()[rkev1.TokenBurnedAnnotation] != "" }
 	secrets := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(e event.UpdateEvent) bool {
 		return !burned(e.ObjectOld) || !burned(e.ObjectNew) ||
@@ -117,11 +121,12 @@ type scope struct {
 	conditions   *step.Conditions
 	machine      *clusterv1.Machine
 	controlPlane *rkev1.RKEControlPlane
-	// script and plan are the Secrets; nil when they are not there.
+	// script and plan are the Secrets, nil if they do not exist.
 	script, plan *corev1.Secret
 }
 
-// Reconcile brings one RKEBootstrap forward. What it made ends with it, by owner references.
+// Reconcile brings one RKEBootstrap forward. The objects that it creates end with it, by owner
+// references.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := &rkev1.RKEBootstrap{}
 	if err := r.Client.Get(ctx, request.NamespacedName, obj); err != nil {
@@ -153,7 +158,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return step.Result(err)
 }
 
-// prepare finds what the script depends on, and waits for what is not there.
+// prepare reads the inputs of the script, and waits for missing ones.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	machine, err := util.GetOwnerMachine(ctx, r.Client, s.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
@@ -194,7 +199,8 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	return r.awaitControlPlane(ctx, s, cluster)
 }
 
-// awaitControlPlane waits until a server would not be made for nothing: the control plane is this Cluster's, which no other has taken first, and can be installed.
+// awaitControlPlane waits until a server would be of use: the control plane belongs to this Cluster
+// and not to another one, and can be installed.
 func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope, cluster *clusterv1.Cluster) error {
 	name := s.controlPlane.Name
 	owner, err := util.GetOwnerCluster(ctx, r.Client, s.controlPlane.ObjectMeta)
@@ -217,15 +223,17 @@ func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope, cluster *c
 	}
 }
 
-// deadEnds are the reasons of a control plane for which no machine of its cluster gets a first plan before somebody has changed something. The others pass by
-// themselves, or are one machine's, such as ConfigInvalid: what is wrong with that keeps no other from joining.
+// deadEnds are the reasons of a control plane that prevent the first plan of every machine of its
+// cluster until a user changes something. The other reasons are temporary, or concern one machine,
+// such as ConfigInvalid, and the other machines can join.
 var deadEnds = []string{
 	rkev1.KubernetesVersionMissingReason, rkev1.KubernetesVersionUnknownReason, rkev1.KubernetesVersionSkewReason, rkev1.ReleasesInvalidReason,
 	rkev1.ClusterSecretMissingReason, rkev1.AuthorityInvalidReason, rkev1.EtcdLostReason, rkev1.OwnerUnknownReason, rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason,
 	rkev1.ReferencesExceededReason, rkev1.PlansExceededReason, rkev1.ClusterHasAnotherReason, rkev1.DeletingReason, rkev1.MachinesExistReason,
 }
 
-// holding is why a control plane would have a server made for nothing: it is at a dead end, or has not been looked at; empty if nothing holds it.
+// holding returns why a server for the control plane would be of no use: it is at a dead end, or
+// was not reconciled yet; empty if nothing holds it.
 func holding(c *rkev1.RKEControlPlane) string {
 	switch said := meta.FindStatusCondition(c.Status.Conditions, rkev1.ReconciledCondition); {
 	case said == nil || said.Reason == rkev1.WaitingForOwnerReason:
@@ -236,8 +244,9 @@ func holding(c *rkev1.RKEControlPlane) string {
 	return ""
 }
 
-// turns let pass the updates by which something that is read of an object becomes another: the status of Machines, Clusters and control planes changes all
-// the time, and each change of the latter would wake all machines of a cluster.
+// turns passes the updates that change the result of read. The status of Machines, Clusters and
+// control planes changes often, and each change of a control plane would wake all machines of its
+// cluster.
 func turns[T client.Object](read func(T) [4]any) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, known := e.ObjectOld.(T)
@@ -255,9 +264,11 @@ func isProvisioned(c *clusterv1.Cluster) bool {
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkecontrolplanes,verbs=list;watch
-// What an agent's Role gives can only be given by one who has it.
+// The API server lets the manager grant the permissions of an agent's Role only if the manager has
+// them.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=update
-// So it is with the aggregated role: Cluster API's manager makes these objects from templates, labels, owns and deletes them.
+// The same is true for the aggregated role: Cluster API's manager creates these objects from
+// templates, labels, owns and deletes them.
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkebootstraps;rkebootstraptemplates,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkebootstraps/status;rkebootstraps/finalizers;rkebootstraptemplates/finalizers,verbs=get;update;patch
 
@@ -269,7 +280,7 @@ func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.Bootstrap.ConfigRef.Name}}}
 }
 
-// ofRestored wakes the bootstrap of a Secret that a backup brought back.
+// ofRestored wakes the bootstrap of a Secret that a backup restored.
 func ofRestored(_ context.Context, obj client.Object) []reconcile.Request {
 	if !isRestored(obj) {
 		return nil
@@ -282,7 +293,8 @@ func ofRestored(_ context.Context, obj client.Object) []reconcile.Request {
 	return nil
 }
 
-// armed wakes the bootstraps whose token is not burned: their servers have yet to find the endpoint. The others have nothing to learn of it.
+// armed wakes the bootstraps whose token is not burned: their servers have not reached the endpoint
+// yet. The others do not need its address.
 func (r *Reconciler) armed(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -299,7 +311,8 @@ func (r *Reconciler) armed(ctx context.Context, _ client.Object) []reconcile.Req
 	return requests
 }
 
-// inCluster wakes the bootstraps that wait for a Cluster, or for what has the label with its name; the others have nothing to do and write nothing.
+// inCluster wakes the bootstraps of a Cluster, or of the Cluster in an object's label. Bootstraps
+// with nothing to do write nothing.
 func (r *Reconciler) inCluster(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if _, is := obj.(*clusterv1.Cluster); is {

@@ -24,8 +24,9 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 )
 
-// Keys of the bootstrap Secret: value and format are Cluster API's, token is what value holds, until it is burned, and agentKey from then on is the public key
-// of the machine's agent, by which it is known also to a plan Secret that is made anew.
+// Keys of the bootstrap Secret: value and format are Cluster API's. token is the token in value
+// until it is burned. From then on agentKey is the public key of the machine's agent, which also
+// identifies the agent if the plan Secret is created again.
 const (
 	valueKey  = "value"
 	formatKey = "format"
@@ -36,8 +37,9 @@ const (
 // DataSecretName is the name of a machine's bootstrap Secret.
 func DataSecretName(bootstrap string) string { return bootstrap + "-machine-bootstrap" }
 
-// ensureSecrets makes the token once: the bootstrap Secret, which is written first, remembers it until it is burned, so that a crash between
-// the two Secrets leaves no token that the endpoint does not know.
+// ensureSecrets creates the token once. The bootstrap Secret is written first and keeps the token
+// until it is burned, so that a crash between the two Secrets leaves no token that is unknown to
+// the endpoint.
 func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	var err error
 	if s.script, err = r.secret(ctx, s, DataSecretName(s.Name)); err != nil {
@@ -78,7 +80,8 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// scrub takes out of a Secret what applying it left there, for somebody else has written that, such as who restored it: a burned token, or that there is none.
+// scrub removes from a Secret the fields of other field managers, such as a restore, that applying
+// does not remove: a burned token, or the mark that it is burned.
 func (r *Reconciler) scrub(ctx context.Context, secret *corev1.Secret, key, token string) error {
 	if secret == nil || secret.Annotations[rkev1.TokenBurnedAnnotation] == "" || token == "" && len(secret.Data[key]) == 0 {
 		return nil
@@ -93,8 +96,9 @@ func (r *Reconciler) scrub(ctx context.Context, secret *corev1.Secret, key, toke
 	return nil
 }
 
-// restorePlanSecret makes a plan Secret anew that somebody deleted, with the key of the agent that is there: it goes on by its key, and needs no token. The key
-// is written as the endpoint does, and not applied, so that nobody takes it away who applies the rest.
+// restorePlanSecret creates a deleted plan Secret again with the key of the known agent, which
+// continues with its key and needs no token. The key is written by create, as the endpoint does,
+// and not by apply, so that later applies of the other fields do not remove it.
 func (r *Reconciler) restorePlanSecret(ctx context.Context, s *scope, token string) error {
 	known := knownAgent(s)
 	if s.plan != nil || token != "" || known == nil {
@@ -109,7 +113,8 @@ func (r *Reconciler) restorePlanSecret(ctx context.Context, s *scope, token stri
 	return nil
 }
 
-// knownAgent is the key of the agent that runs on the machine's server, so far as it has reported and the server is the one of the last attempt; nil else.
+// knownAgent returns the key of the agent that runs on the machine's server, if it has reported and
+// the server comes from the last attempt; otherwise nil.
 func knownAgent(s *scope) []byte {
 	if s.script == nil || s.script.Annotations[rkev1.ArmedForAnnotation] != attemptOf(s.script) {
 		return nil
@@ -120,8 +125,9 @@ func knownAgent(s *scope) []byte {
 	return s.script.Data[agentKey]
 }
 
-// dataSecret is the bootstrap Secret. Its annotations say for which create attempt it is, and which version of the data it has but for the token:
-// a token that comes or goes is no news for who waits for better data.
+// dataSecret builds the bootstrap Secret. Its annotations name the create attempt, and the version
+// of the data without the token: a controller that waits for better data must not see a changed
+// token as new data.
 func (r *Reconciler) dataSecret(s *scope, install bootstrap.Install, token string) (*corev1.Secret, error) {
 	install.Token = token
 	script, err := bootstrap.Script(install)
@@ -143,7 +149,8 @@ func (r *Reconciler) dataSecret(s *scope, install bootstrap.Install, token strin
 	return desired, nil
 }
 
-// dataVersion is the version of the data that the script is to have: another one where it has more to say than another token.
+// dataVersion returns the version of the desired data. It increases if the script changes in more
+// than its token.
 func (s *scope) dataVersion(install bootstrap.Install) int {
 	if s.script == nil {
 		return 1
@@ -159,7 +166,8 @@ func (s *scope) dataVersion(install bootstrap.Install) int {
 	return version
 }
 
-// attemptOf is the create attempt that the infra machine wants a token for; who says nothing gets one for all.
+// attemptOf returns the create attempt for which the infra machine requests a token; defaults to
+// one token for all attempts.
 func attemptOf(script *corev1.Secret) string {
 	if script == nil {
 		return "1"
@@ -169,7 +177,8 @@ func attemptOf(script *corev1.Secret) string {
 
 var secretKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
 
-// readmission is the user's request for which the token in the bootstrap Secret was made; empty for none.
+// readmission returns the user's request for which the token in the bootstrap Secret was made;
+// empty without one.
 func (s *scope) readmission() string {
 	if s.script == nil {
 		return ""
@@ -177,15 +186,17 @@ func (s *scope) readmission() string {
 	return s.script.Annotations[rkev1.ReadmitAgentAnnotation]
 }
 
-// readmits reports whether the user asks for a token for an agent that is not known any more, and there is none for that. His annotation goes then, so that no
-// backup asks again; a cache may have it for a moment longer.
+// readmits reports whether the user asks for a token for an agent that is not known any more, and
+// no token was made for this request. The user's annotation is removed afterwards, so that no
+// backup repeats the request; a cache may still have it for a moment.
 func (s *scope) readmits() bool {
 	asked := s.Annotations[rkev1.ReadmitAgentAnnotation]
 	return asked != "" && asked != s.readmission()
 }
 
-// tokenOf is the token of the machine: the one in its bootstrap Secret, a new one before there is any and when the user asks for it, none once its agent has
-// reported. An agent of an earlier attempt's server has used up the token of that attempt only.
+// tokenOf returns the token of the machine: the one in its bootstrap Secret; a new one before the
+// first, and when the user asks for it; none after its agent has reported. An agent on the server
+// of an earlier attempt has used up only the token of that attempt.
 func (r *Reconciler) tokenOf(s *scope) string {
 	current := ""
 	if s.script != nil {
@@ -196,7 +207,7 @@ func (r *Reconciler) tokenOf(s *scope) string {
 	switch {
 	case bound && isOfEarlier, s.readmits():
 	case current == "" && s.script != nil && len(s.script.Data[agentKey]) > 0 && !isOfEarlier:
-		return "" // its plan Secret is made anew
+		return "" // its plan Secret is created again
 	case bound && hasReported(s.plan.Data) && s.isUsedUp(current):
 		return ""
 	case current != "":
@@ -205,21 +216,23 @@ func (r *Reconciler) tokenOf(s *scope) string {
 	return connect.NewToken(s.Namespace, plan.SecretName(s.Name)).String()
 }
 
-// isUsedUp reports whether nobody is to register by the token any more: the agent that is known did, or its server is a Node without, and the user has not asked
-// for one.
+// isUsedUp reports whether no agent is to register with the token: the known agent did, or its
+// server became a Node without it and the user has not asked for a token.
 func (s *scope) isUsedUp(token string) bool {
 	read, err := connect.ParseToken(token)
 	return err != nil || read.Matches(string(s.plan.Data[plan.KeyTokenUsed])) || s.machine.Status.NodeRef.IsDefined() && s.readmission() == ""
 }
 
-// hasReported reports whether an agent has written anything: from then on its answer cannot be lost any more.
+// hasReported reports whether an agent has written anything: from then on, the answer to its
+// registration cannot be lost any more.
 func hasReported(data map[string][]byte) bool {
 	return slices.ContainsFunc(plan.KeysOf(plan.Agent), func(key string) bool {
 		return key != plan.KeyState && key != plan.KeyProbeStatuses && len(data[key]) > 0
 	})
 }
 
-// secret reads one of ours; nil when it is not there. One of the name that is not ours is not touched.
+// secret reads one of our Secrets, nil if it does not exist. It does not touch a Secret of the name
+// that is not ours.
 func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, secret); apierrors.IsNotFound(err) {
@@ -234,9 +247,11 @@ func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1
 	return secret, nil
 }
 
-// ours refuses an object of one of our names that is somebody else's: it would be written over, and end with this one. One that goes, or that an earlier
-// machine of this name had, is waited for: what is written into it would be lost, and its agent's key is not this machine's. A move keeps the machine's
-// identity, and who edits it keeps the UID. What comes from a backup has lost its owner, and not the machine's identity.
+// ours rejects an object with one of our names and another owner, because it would be overwritten
+// and deleted with this object. It waits for an object that is being deleted, or that belongs to an
+// earlier machine of this name: writes to it would be lost, and its agent's key is not this
+// machine's. A move keeps the machine's identity, and an edit keeps the UID. An object from a
+// backup has lost its owner, but not the machine's identity.
 func ours(s *scope, live client.Object) error {
 	what := live.GetObjectKind().GroupVersionKind().Kind + " " + live.GetName()
 	owner, id := bootstrapOf(live), live.GetLabels()[rkev1.MachineIDLabel]
@@ -255,7 +270,7 @@ func ours(s *scope, live client.Object) error {
 	return nil
 }
 
-// bootstrapOf is the RKEBootstrap that an object belongs to; nothing for one of somebody else.
+// bootstrapOf returns the RKEBootstrap that owns an object; empty for another owner.
 func bootstrapOf(obj client.Object) metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(obj); owner != nil && owner.Kind == "RKEBootstrap" {
 		return *owner
@@ -268,7 +283,7 @@ func isRestored(obj client.Object) bool {
 	return obj.GetLabels()[rkev1.MachineIDLabel] != "" && len(obj.GetOwnerReferences()) == 0 && obj.GetDeletionTimestamp().IsZero()
 }
 
-// secretMeta tells of a Secret whose content is not watched that there is nothing to wait for any more.
+// secretMeta marks a Secret whose token is burned; the watch reads only metadata.
 func (r *Reconciler) secretMeta(s *scope, name, token string) metav1.ObjectMeta {
 	meta := r.meta(s, name)
 	if token == "" {
@@ -283,7 +298,8 @@ func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.RKEBootstrap, rkev1.GroupVersion.WithKind("RKEBootstrap"))}}
 }
 
-// agentObjects are the plan Secret, and the ServiceAccount that may read and write it and nothing else.
+// agentObjects returns the plan Secret, and the ServiceAccount that may read and write only this
+// Secret.
 func (r *Reconciler) agentObjects(s *scope, token string) []client.Object {
 	name := plan.SecretName(s.Name)
 	meta := func() metav1.ObjectMeta { return r.meta(s, name) }

@@ -1,9 +1,11 @@
-// Package rkecluster is the loop of RKECluster, the infrastructure cluster of every driver: Drover makes nothing for a whole
-// cluster, so that it is provisioned as soon as a Cluster owns it. The control plane endpoint is what the user gives;
-// under an RKEControlPlane one that he does not give is localhost:6443.
+// Package rkecluster reconciles RKECluster, the infrastructure cluster of every driver. Drover
+// creates nothing for a whole cluster, so it is provisioned as soon as a Cluster owns it. The user
+// sets the control plane endpoint; under an RKEControlPlane a missing endpoint becomes
+// localhost:6443.
 //
-// It reads: RKEClusters and their CAPI Clusters. It writes: RKECluster status, and that endpoint. There is nothing to clean up, hence no
-// finalizer. Cluster API comes next: it lets the machines of the cluster begin.
+// It reads: RKEClusters and their CAPI Clusters. It writes: RKECluster status, and the missing
+// endpoint. It needs no finalizer, because it has nothing to clean up. Cluster API then lets the
+// machines of the cluster start.
 package rkecluster
 
 import (
@@ -120,7 +122,7 @@ func (r *Reconciler) ensureEndpoint(ctx context.Context, obj *rkev1.RKECluster, 
 	return nil
 }
 
-// provision is the only step. What was provisioned once stays so, whatever becomes of the owner.
+// provision is the only step. A provisioned object stays provisioned, even if its owner changes.
 func provision(_ context.Context, s *scope) error {
 	if s.conditions.Paused(s.cluster, s) {
 		if s.Status.Ready {
@@ -136,7 +138,7 @@ func provision(_ context.Context, s *scope) error {
 	return nil
 }
 
-// owner is the Cluster that owns the object; nil when there is none.
+// owner returns the Cluster that owns the object, nil without one.
 func (r *Reconciler) owner(ctx context.Context, obj *rkev1.RKECluster) (*clusterv1.Cluster, error) {
 	for _, ref := range obj.OwnerReferences {
 		group, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -163,8 +165,8 @@ func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}}}
 }
 
-// Cluster API's core makes RKEClusters from templates, owns them and deletes them: the aggregated role that gives it these
-// rights can only be made by one who has them.
+// Cluster API's core creates RKEClusters from templates, owns them and deletes them. The API server
+// lets the manager create the aggregated role with these permissions only if the manager has them.
 //
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkeclusters;rkeclustertemplates,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkeclusters/status;rkeclusters/finalizers;rkeclustertemplates/finalizers,verbs=get;update;patch

@@ -25,7 +25,7 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// access keeps the kubeconfig, and tells whether the cluster's API answers.
+// access maintains the kubeconfig, and reports whether the cluster's API answers.
 func (r *Reconciler) access(ctx context.Context, s *scope) error {
 	server, err := r.ensureKubeconfig(ctx, s)
 	if err != nil {
@@ -49,10 +49,12 @@ func (r *Reconciler) access(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// answerPatience is how long the API of a new cluster may take to answer before that is a fault: it is asked again after some seconds.
+// answerPatience is how long the API of a new cluster may take to answer before this counts as an
+// error; the manager retries every few seconds.
 const answerPatience = time.Minute
 
-// untilFirstAnswer is how much of that is left; none where it has answered before. Since when it is asked the condition tells, which is Unknown meanwhile.
+// untilFirstAnswer returns the rest of answerPatience, 0 if the API has answered before. The
+// condition, which is Unknown until then, records the start.
 func (r *Reconciler) untilFirstAnswer(s *scope) time.Duration {
 	said := s.conditions.Get(rkev1.AvailableCondition)
 	switch {
@@ -64,7 +66,7 @@ func (r *Reconciler) untilFirstAnswer(s *scope) time.Duration {
 	return said.LastTransitionTime.Add(answerPatience).Sub(r.Clock.Now())
 }
 
-// unreached says who does not answer.
+// unreached names the address that does not answer.
 func (r *Reconciler) unreached(cluster client.ObjectKey, server string) string {
 	if why := r.Clusters.Refused(cluster); why != "" {
 		return "the manager cannot use the API at " + server + ": " + why + ". The cluster may be compromised. The manager retries within five minutes"
@@ -75,7 +77,7 @@ func (r *Reconciler) unreached(cluster client.ObjectKey, server string) string {
 	return "neither " + server + " nor a server of the control plane responds to the manager. Drover has no tunnel yet to servers that the manager cannot reach"
 }
 
-// detour says that the endpoint which the user gave is not the way by which the cluster is reached; empty if it is.
+// detour reports that the cluster is not reached through the user's endpoint; empty if it is.
 func (r *Reconciler) detour(s *scope) string {
 	if s.snapshot.Endpoint == "" || r.Clusters == nil {
 		return ""
@@ -87,8 +89,8 @@ func (r *Reconciler) detour(s *scope) string {
 	return fmt.Sprintf("the endpoint %s does not respond to the manager, but the server at %s does", s.snapshot.Endpoint, server)
 }
 
-// ensureKubeconfig makes <cluster>-kubeconfig as soon as there is a server that it can name, keeps it, and returns the server. One that is not ours
-// is the user's, and left alone.
+// ensureKubeconfig creates <cluster>-kubeconfig when it knows an address for it, maintains it, and
+// returns the address. A kubeconfig that is not ours is the user's and stays as it is.
 func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, error) {
 	name, now := secret.Name(s.cluster.Name, secret.Kubeconfig), r.Clock.Now()
 	found, err := r.known.get(ctx, r.Cache, r.Reader, client.ObjectKey{Namespace: s.Namespace, Name: name})
@@ -137,7 +139,7 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 	return server, nil
 }
 
-// kubeconfigOf signs a new one, and says in how long it has to be renewed.
+// kubeconfigOf signs a new kubeconfig, and returns the time until its renewal.
 func kubeconfigOf(s *scope, server string, now time.Time) ([]byte, time.Duration, error) {
 	content, err := authorities.Kubeconfig(s.cluster.Name, server, s.snapshot.Authorities, now)
 	if err != nil {
@@ -150,8 +152,9 @@ func kubeconfigOf(s *scope, server string, now time.Time) ([]byte, time.Duration
 	return content, made.Renew.Sub(now), nil
 }
 
-// server is the address for the kubeconfig: the user's endpoint, once a control plane is up, or that of a control plane which is up. The present
-// one stays as long as it is up, and until another is as the specification says.
+// server returns the address for the kubeconfig: the user's endpoint after a control plane is up,
+// otherwise the address of a control plane that is up. The present address stays while its machine
+// is up, until another machine matches the specification.
 func (r *Reconciler) server(ctx context.Context, s *scope, present string) (string, error) {
 	stays, up := false, []string(nil)
 	for _, m := range s.snapshot.Machines {
@@ -180,13 +183,16 @@ func (r *Reconciler) server(ctx context.Context, s *scope, present string) (stri
 }
 
 const (
-	// maxAsked bounds how many addresses are asked at a look, and askAgain is when that is done again.
+	// maxAsked bounds how many addresses one reconcile probes, and askAgain is the interval between
+	// probes.
 	maxAsked = 6
 	askAgain = 30 * time.Second
 )
 
-// answering is the first of some addresses where an API server of the cluster answers the manager, and the first of all where none does. While the cluster is
-// reached as its kubeconfig says nobody is asked. The first is asked again before another takes its place: a server that restarts may come back in between.
+// answering returns the first address where an API server of the cluster answers the manager, or
+// the first address if none answers. It probes no address while the cluster is reached as its
+// kubeconfig says. Before another address replaces the first, the first is probed again, because a
+// restarting server may have come back.
 func (r *Reconciler) answering(ctx context.Context, s *scope, from []string) string {
 	key := client.ObjectKeyFromObject(s.cluster)
 	if len(from) == 1 || r.Answers == nil || r.Clusters != nil && r.Clusters.Reaches(key) && r.Clusters.Through(key) == "" {
@@ -203,8 +209,8 @@ func (r *Reconciler) answering(ctx context.Context, s *scope, from []string) str
 	return from[at]
 }
 
-// addresses are where a control plane's API may answer. From outside of the servers' own network, in which machines join by the internal address, it is
-// the external one.
+// addresses returns the URLs where a control plane's API may answer. Machines join by the internal
+// address; from outside of the servers' network only the external one answers.
 func addresses(m planner.Machine) []string {
 	var found []string
 	for _, text := range slices.Concat(m.ExternalIPs, m.InternalIPs) {
@@ -218,11 +224,13 @@ func addresses(m planner.Machine) []string {
 // apiPort is where the API servers of k3s and RKE2 listen.
 const apiPort = "6443"
 
-// forgetEvery is how often it is looked whether the kubelet of an earlier server's Node has fallen silent: nobody wakes for that.
+// forgetEvery is how often to check whether the kubelet of an earlier server's Node has fallen
+// silent: no event reports this.
 const forgetEvery = 10 * time.Second
 
-// forgetNodes has Nodes of machines' earlier servers deleted, for a machine that no Node is known of, and finds Nodes of no Machine. A server's provider ID is no
-// other Machine's, and its Node has it from its plan.
+// forgetNodes deletes the Nodes of a machine's earlier servers while the machine has no known Node,
+// and finds Nodes without a Machine. A provider ID belongs to one Machine only, and a Node has the
+// ID from its plan.
 func (r *Reconciler) forgetNodes(ctx context.Context, s *scope) error {
 	if r.Clusters == nil {
 		return nil
@@ -249,23 +257,25 @@ func (r *Reconciler) forgetNodes(ctx context.Context, s *scope) error {
 	return err
 }
 
-// strayNodes tells of Nodes that are of no Machine, of at most three; empty if none is.
+// strayNodes describes Nodes that belong to no Machine and names at most three; empty if all Nodes
+// belong to Machines.
 func (s *scope) strayNodes() string {
 	if len(s.strays) == 0 {
 		return ""
 	}
 	slices.Sort(s.strays)
 	s.warned.Cluster, s.warned.Node = s.cluster.Name, s.strays[0]
-	s.comeAgain(time.Minute) // nobody wakes when they are deleted
+	s.comeAgain(time.Minute) // their deletion wakes no controller
 	return fmt.Sprintf("the cluster has Nodes that belong to no Machine, and pods may be scheduled on them (%d): %s", len(s.strays), strings.Join(s.strays[:min(3, len(s.strays))], ", "))
 }
 
-// maxRefused bounds what is told of a Node that its API server refuses.
+// maxRefused bounds the text about a Node whose change the API server rejects.
 const maxRefused = 512
 
-// labelNodes gives Nodes what their kubelets must not set themselves, such as their roles, and labels and taints that were edited after they registered. While
-// it is not known which distribution they run they keep what they have. A Node that is refused something is told of, and keeps no other from its own; where the
-// cluster's API does not answer, none is tried after the first.
+// labelNodes sets the labels and taints of Nodes that kubelets must not set, such as their roles,
+// and those that users edited after the registration. While the distribution is unknown, the Nodes
+// keep their labels and taints. A rejected change of one Node is reported and does not stop the
+// others. If the cluster's API does not answer, labelNodes stops at the first Node.
 func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 	if r.Clusters == nil || s.snapshot.Releases == nil {
 		return nil

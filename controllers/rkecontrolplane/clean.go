@@ -20,8 +20,9 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// cleanHosts has agents clean the hosts of machines that are being deleted, where the remove Job could not over SSH and the infra machine asks for it. It needs the
-// Cluster and nothing else of the control plane, which may have lost what it needs, or be going itself.
+// cleanHosts has agents clean the hosts of machines that are being deleted, if the remove Job could
+// not clean them over SSH and the infra machine asks for it. It needs only the Cluster: the rest of
+// the control plane may be lost, or be being deleted.
 func (r *Reconciler) cleanHosts(ctx context.Context, s *scope) error {
 	machines := &clusterv1.MachineList{}
 	if err := r.Client.List(ctx, machines, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
@@ -52,7 +53,8 @@ func (r *Reconciler) cleanHosts(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// asksForCleaning is the UID in the claim of a host that is to be cleaned by plan; empty if none is. Only a machine that is being deleted may ask.
+// asksForCleaning returns the UID in the claim of a host that is to be cleaned by plan; empty
+// without such a request. Only a machine that is being deleted may request it.
 func (r *Reconciler) asksForCleaning(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine) (string, error) {
 	ref := machine.Spec.InfrastructureRef
 	if machine.DeletionTimestamp.IsZero() || !isMember(machine, cluster) || annotations.IsPaused(cluster, machine) ||
@@ -71,8 +73,9 @@ func (r *Reconciler) asksForCleaning(ctx context.Context, cluster *clusterv1.Clu
 	return infrastructure.GetAnnotations()[rkev1.CleanByPlanAnnotation], nil
 }
 
-// awaitsCleaning reports whether a plan Secret is there that has not the plan which cleans yet, and whose agent has taken up a plan before. Its journal
-// tells the script then that what is on the host came by plan; a k3s of before would be taken for ours else.
+// awaitsCleaning reports whether a plan Secret exists without the plan that cleans, and whose agent
+// has started a plan before. The agent's journal then proves to the script that the content of the
+// host came from plans; otherwise the script could take an earlier k3s for ours.
 func awaitsCleaning(secret *corev1.Secret, uid string) bool {
 	if secret == nil || secret.Annotations[rkev1.CleansAnnotation] == uid || len(secret.Data[plan.KeyAgentPublicKey]) == 0 {
 		return false
@@ -86,7 +89,8 @@ func awaitsCleaning(secret *corev1.Secret, uid string) bool {
 	return len(data[plan.KeyAppliedChecksum]) > 0 || len(data[plan.KeyFailedChecksum]) > 0
 }
 
-// deliverCleaning puts the plan that cleans a host in the place of the last one. With its data the machine loses what made it a member of the cluster.
+// deliverCleaning replaces the last plan by the plan that cleans the host. The replaced data made
+// the machine a member of the cluster.
 func (r *Reconciler) deliverCleaning(ctx context.Context, secret *corev1.Secret, uid string) error {
 	raw, err := bootstrap.CleanPlan(bootstrap.NewClean(uid, bootstrap.MarkerRoot))
 	if err != nil {

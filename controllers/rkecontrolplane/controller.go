@@ -27,24 +27,29 @@ import (
 // 25 MiB) twice, and 30 usual ones.
 const planningMemory = 64 << 20
 
-// fieldOwner of what the controller writes.
+// fieldOwner is the field manager of this controller.
 const fieldOwner = "drover-rkecontrolplane"
 
 // Clusters is the way into workload clusters.
 type Clusters interface {
 	// Reaches reports whether a cluster's API answers.
 	Reaches(cluster client.ObjectKey) bool
-	// Through is the address of the server by which a cluster is reached, empty where it is reached as its kubeconfig says.
+	// Through returns the address of the server through which a cluster is reached, empty if it is
+	// reached as its kubeconfig says.
 	Through(cluster client.ObjectKey) string
 	// Proxied reports whether the manager has a proxy for the address in the kubeconfig, in whose place no server is called.
 	Proxied(cluster client.ObjectKey) bool
-	// Refused is why what the API server answers is not read; empty where that is not why it is not reached.
+	// Refused returns why the API server's responses are rejected; empty if the cluster is reached,
+	// or is not reached for another reason.
 	Refused(cluster client.ObjectKey) string
 	// OnNode has wake called, with an empty machine, when that may have changed. It must not block.
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
-	// KeepNode gives a Node these labels and taints, and takes away what it gave before; it does nothing while the cluster is not reached. It may fail with a conflict.
+	// KeepNode sets these labels and taints on a Node, and removes those that it set before. It
+	// does nothing while the cluster is not reached. It may fail with a conflict.
 	KeepNode(ctx context.Context, cluster client.ObjectKey, node string, labels map[string]string, taints []corev1.Taint) error
-	// ForgetNodes deletes the Nodes that forget picks, but returns those that a kubelet reports; it does nothing while the cluster is not reached. It may fail with a conflict.
+	// ForgetNodes deletes the Nodes that forget picks. It returns those that it kept because a
+	// kubelet still reports them. It does nothing while the cluster is not reached. It may fail
+	// with a conflict.
 	ForgetNodes(ctx context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error)
 }
 
@@ -56,18 +61,20 @@ type Options struct {
 	Reader client.Reader
 	// Cache reads the metadata of Secrets. Client by default.
 	Cache client.Reader
-	// Plans reads plan Secrets, of which it has what NewPlans keeps. Reader, which has all, by default.
+	// Plans reads plan Secrets, reduced to the content that NewPlans keeps. Default: Reader, which
+	// has the whole content.
 	Plans client.Reader
 	// Clusters tells which clusters are reached.
 	Clusters Clusters
-	// OnInfraMachine has wake called with a namespace and a Cluster's name when the specification of an infra machine of it changed. It must not block. Nobody is
-	// asked without it.
+	// OnInfraMachine has wake called with a namespace and a Cluster's name when the specification
+	// of one of its infra machines changes. It must not block. Optional.
 	OnInfraMachine func(wake func(namespace, cluster string))
-	// Answers reports whether an API server with the cluster's authority answers at an address such as 203.0.113.7:6443. Nobody is asked without it.
+	// Answers reports whether an API server with the cluster's authority answers at an address such
+	// as 203.0.113.7:6443. Optional.
 	Answers func(ctx context.Context, address string, authority []byte) bool
 	// Recorder writes events; none without it.
 	Recorder events.EventRecorder
-	// Releases is the ConfigMap that takes the place of the catalogue of releases that is built in, if it is there.
+	// Releases is the ConfigMap that replaces the built-in catalogue of releases, if it exists.
 	Releases types.NamespacedName
 	// TrustedCredentialNamespaces are namespaces with credentials of Rancher's that control planes of every namespace may use.
 	TrustedCredentialNamespaces []string
@@ -116,28 +123,29 @@ type scope struct {
 	plans    map[string]*corev1.Secret
 	snapshot planner.Cluster
 	result   planner.Result
-	// warned is what the condition Warnings is about.
+	// warned is the subject of the condition Warnings.
 	warned advice.ControlPlane
-	// providerIDs are those of all the cluster's Machines.
+	// providerIDs are the provider IDs of all the cluster's Machines.
 	providerIDs []string
-	// strays are Nodes that plans made and that are of no Machine.
+	// strays are Nodes that plans created and that belong to no Machine.
 	strays []string
-	// refused is why a Node does not get its labels and taints; empty if none is refused them.
+	// refused is why a Node does not get its labels and taints; empty if all Nodes get them.
 	refused string
 	// state is the Secret <control plane>-rke-state.
 	state *corev1.Secret
-	// again is when something is due that nothing wakes for; 0 if nothing is.
+	// again is the time until something is due that wakes no controller; 0 if nothing is due.
 	again time.Duration
 }
 
-// comeAgain notes that something is due.
+// comeAgain requests a reconcile after this time at the latest.
 func (s *scope) comeAgain(after time.Duration) {
 	if after > 0 && (s.again == 0 || after < s.again) {
 		s.again = after
 	}
 }
 
-// Reconcile brings one RKEControlPlane forward. What it made ends with it, by owner references.
+// Reconcile brings one RKEControlPlane forward. The objects that it creates end with it, by owner
+// references.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := &rkev1.RKEControlPlane{}
 	if err := r.Client.Get(ctx, request.NamespacedName, obj); err != nil {
@@ -174,7 +182,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return outcome(s.again, errs)
 }
 
-// bringForward goes from what is there to what the cluster waits for. Machines that are known are told, and counted, also where it lacks what every plan needs.
+// bringForward brings the cluster towards its specification. It also reports on the known Machines,
+// and counts them, if an input of every plan is missing.
 func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 	err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.cleanHosts),
 		step.Of(rkev1.ReconciledCondition, "", r.machines))
@@ -198,7 +207,7 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 		return []error{err}
 	}
 	forgotten := r.forgetNodes(ctx, s) // before a plan has a server join
-	// A plan that waits must not keep anybody from the cluster, nor the other way round.
+	// A plan that waits must not block access to the cluster, and the reverse.
 	return []error{forgotten,
 		step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, rkev1.ReconciledReason, r.plan)),
 		step.Run(ctx, s, s.conditions, step.Of(rkev1.AvailableCondition, rkev1.APIAnswersReason, r.access)),
@@ -206,7 +215,7 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 		r.warn(ctx, s)}
 }
 
-// outcome is the soonest of the times to come again, and all errors that are neither waiting nor conflicts.
+// outcome returns the soonest requeue time, and all errors that are neither waits nor conflicts.
 func outcome(again time.Duration, errs []error) (reconcile.Result, error) {
 	soonest := reconcile.Result{RequeueAfter: again}
 	var failed []error
@@ -220,7 +229,7 @@ func outcome(again time.Duration, errs []error) (reconcile.Result, error) {
 	return soonest, errors.Join(failed...)
 }
 
-// findCluster finds the Cluster, and stops where it has another control plane or is paused.
+// findCluster finds the Cluster, and stops if the Cluster names another control plane or is paused.
 func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 	owner, err := util.GetOwnerCluster(ctx, r.Client, s.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/drover-project/drover/controllers/step"
 )
 
-// release lets a control plane that is being deleted go when its Cluster has no machine any more. With it go the Secrets with the cluster's authorities
-// and join tokens, and nobody makes the same ones again: servers that still run would be lost to the manager.
+// release removes the finalizer of a control plane that is being deleted when its Cluster has no
+// Machine left. The Secrets with the cluster's authorities and join tokens are deleted with it, and
+// cannot be created again with the same content: the manager would lose servers that still run.
 func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) error {
 	cluster, machines, err := r.machinesOf(ctx, obj)
 	if err != nil {
@@ -52,13 +53,15 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	return err
 }
 
-// leaving says that a Cluster is being deleted, which is no fault of what it lacks meanwhile.
+// leaving reports that a Cluster is being deleted, so that the objects missing during the deletion
+// do not look like an error.
 func leaving(cluster *clusterv1.Cluster, machines int) string {
 	return fmt.Sprintf("the Cluster %s is being deleted. Its Machines are deleted first, and %d of them are left", cluster.Name, machines)
 }
 
-// leave tells of a Cluster that is being deleted: no machine gets a plan any more, and nothing is made for it. Whether its API answers is told for as long as
-// Nodes may be drained, and nobody is alarmed when its servers are gone.
+// leave reports on a Cluster that is being deleted: its machines get no further plan, and nothing
+// is created for it. It reports whether the API answers as long as Nodes may be drained, without an
+// alarm when the servers are gone.
 func (r *Reconciler) leave(s *scope) {
 	s.conditions.False(rkev1.ReconciledCondition, rkev1.DeletingReason, leaving(s.cluster, len(s.members)))
 	key := client.ObjectKeyFromObject(s.cluster)
@@ -72,10 +75,11 @@ func (r *Reconciler) leave(s *scope) {
 	}
 }
 
-// releaseAgain is how often a control plane is looked at that is being deleted and that nothing wakes.
+// releaseAgain is how often to check a control plane that is being deleted and that no event wakes.
 const releaseAgain = 30 * time.Second
 
-// machinesOf is a Cluster to which the control plane belongs and whose Machines need it, and how many; of several Clusters any of them. Without such it is nil.
+// machinesOf returns a Cluster to which the control plane belongs and whose Machines need it, and
+// the number of these Machines. Of several Clusters it returns any; without one it returns nil.
 func (r *Reconciler) machinesOf(ctx context.Context, obj *rkev1.RKEControlPlane) (*clusterv1.Cluster, int, error) {
 	clusters, machines := &clusterv1.ClusterList{}, &clusterv1.MachineList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(obj.Namespace)); err != nil {

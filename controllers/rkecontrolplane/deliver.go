@@ -17,18 +17,19 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// plan asks the planner, writes the plans that it gives out, and tells what it says. What was written is told when it is seen again: its plan
-// Secret wakes the control plane.
+// plan runs the planner, writes its plans, and reports its result. A plan written now is reported
+// by the next reconcile: its plan Secret wakes the control plane.
 func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	s.result = planner.Plan(s.snapshot)
-	// A Machine that cannot be written keeps no other from its plan.
+	// A failed write to a Machine must not block the plans of the others.
 	untold := errors.Join(r.protect(ctx, s), r.markControlPlane(ctx, s), r.tellVersions(ctx, s))
 	delivered := false
 	for _, verdict := range s.result.Machines {
 		if verdict.Delivery == nil {
 			continue
 		}
-		// In the planner's order, and not on after a conflict: a later machine's turn may depend on what was not seen.
+		// In the planner's order, and not further after a conflict: a later machine's turn may
+		// depend on the change that was not read.
 		if err := r.deliver(ctx, s, verdict); err != nil {
 			return errors.Join(err, untold)
 		}
@@ -45,7 +46,8 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	return errors.Join(untold, r.tellMachines(ctx, s))
 }
 
-// deliver writes a plan. The agent writes the same Secret: a plan for what it was a moment ago is refused as a conflict.
+// deliver writes a plan. The agent writes the same Secret: a plan for an earlier version of the
+// Secret is rejected as a conflict.
 func (r *Reconciler) deliver(ctx context.Context, s *scope, verdict planner.Verdict) error {
 	secret := s.member(verdict.Machine).plan
 	before, d := secret, verdict.Delivery
@@ -65,7 +67,7 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope, verdict planner.Verd
 	return nil
 }
 
-// member finds a machine by the name that the planner knows it by.
+// member finds a machine by the planner's name for it.
 func (s *scope) member(name string) member {
 	return s.members[slices.IndexFunc(s.members, func(m member) bool { return m.Name == name })]
 }
@@ -101,7 +103,8 @@ func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// versionSet tells of MachineDeployments and Machines that have a version, of at most three; empty if none has. Advice is about the first.
+// versionSet describes MachineDeployments and Machines with a version and names at most three;
+// empty if none has a version. The advice is about the first.
 func (s *scope) versionSet() string {
 	var found []string
 	for _, m := range s.members {

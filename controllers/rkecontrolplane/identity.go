@@ -45,8 +45,8 @@ func (r *Reconciler) markControlPlane(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// kubeletVersion is what a Machine's kubelet says that it runs. Whoever is root on the server may have it say anything; what Cluster API would not take for a
-// version is none.
+// kubeletVersion returns the version that a Machine's kubelet reports. A root user on the server
+// can forge it, so a value that Cluster API would not accept as a version is ignored.
 func kubeletVersion(machine *clusterv1.Machine) string {
 	if machine.Status.NodeInfo == nil {
 		return ""

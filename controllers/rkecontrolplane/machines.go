@@ -30,8 +30,9 @@ const (
 	patience = 30 * time.Minute
 )
 
-// protect keeps Cluster API from replacing a machine that is being changed, and the one server that has the cluster's data (design decision D23).
-// Nor does that wait for a control plane that cannot judge its machines: whoever checks health has to go on. A user's own annotation stays.
+// protect prevents Cluster API from replacing a machine that is being changed, and the one server
+// that has the cluster's data (design decision D23). It also runs if the control plane cannot judge
+// its machines, because health checks continue. It does not change a user's own annotation.
 func (r *Reconciler) protect(ctx context.Context, s *scope) error {
 	var errs []error
 	for i, m := range s.members {
@@ -50,7 +51,7 @@ func (r *Reconciler) protect(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// patchMachine merges into a Machine what belongs to whoever patches it; one that is gone needs nothing.
+// patchMachine merges a patch into a Machine; a Machine that is gone is not an error.
 func (r *Reconciler) patchMachine(ctx context.Context, m member, doing string, patch []byte) error {
 	if err := r.Client.Patch(ctx, m.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("%s Machine %s: %w", doing, m.Name, err)
@@ -58,8 +59,8 @@ func (r *Reconciler) patchMachine(ctx context.Context, m member, doing string, p
 	return nil
 }
 
-// isIrreplaceable reports whether the cluster would lose its data, or the majority that keeps it, with the machine. Where the state of the cluster is gone, and
-// with it whether it was ever made, it is taken for one that was.
+// isIrreplaceable reports whether the cluster would lose its data, or its etcd quorum, with the
+// machine. If the state of the cluster is lost, the cluster counts as created.
 func (r *Reconciler) isIrreplaceable(s *scope, i int) bool {
 	hasData := func(m planner.Machine) bool { return m.Roles.Etcd && m.Secret != nil && m.Secret.JoinedTo != "" }
 	members := 0
@@ -72,9 +73,11 @@ func (r *Reconciler) isIrreplaceable(s *scope, i int) bool {
 	return made && hasData(s.snapshot.Machines[i]) && members < 3
 }
 
-// isChanging reports whether a machine is given a plan, its first one included, or has worked on it for less than its time. The condition PlanApplied has that
-// time: it is about the agent alone, so that a fault of the control plane neither ends the time nor adds to it. A MachineHealthCheck judges a machine that has
-// applied its plan. A new server's kubelet registers its Node after that, and has as much time as its probes.
+// isChanging reports whether a machine gets a plan, including its first one, or has worked on its
+// plan for less than patience. The condition PlanApplied records the start: it depends on the agent
+// alone, so an error of the control plane does not change the time. A MachineHealthCheck judges a
+// machine that has applied its plan. The kubelet of a new server registers its Node later, and has
+// as much time as the probes.
 func (r *Reconciler) isChanging(s *scope, i int) bool {
 	m := s.members[i]
 	if slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == m.Name && v.Delivery != nil }) {
@@ -98,7 +101,8 @@ func (r *Reconciler) isChanging(s *scope, i int) bool {
 	return left > 0
 }
 
-// tellMachines writes on the Machines what they wait for. Cluster API leaves conditions alone that are not its own.
+// tellMachines writes on the Machines why they wait. Cluster API does not change conditions of
+// other controllers.
 func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 	verdicts := s.result.Machines
 	if len(verdicts) == 0 {
@@ -124,7 +128,9 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// unjudged are verdicts about the machines of a control plane that has none: nobody knows whether they are as the specification says, and the reason is its own.
+// unjudged returns verdicts about the machines of a control plane without a result of the planner:
+// it is unknown whether they match the specification, and the reason is the reason of the control
+// plane.
 func (s *scope) unjudged() []planner.Verdict {
 	why := s.conditions.Get(rkev1.ReconciledCondition)
 	says, _ := advice.Split(why.Message)
@@ -139,7 +145,7 @@ func (s *scope) unjudged() []planner.Verdict {
 	return verdicts
 }
 
-// tell sets a verdict's conditions, and reports whether one is another than it was.
+// tell sets a verdict's conditions, and reports whether one has changed.
 func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Verdict) bool {
 	changed := false
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {

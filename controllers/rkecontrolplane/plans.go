@@ -33,13 +33,14 @@ var (
 	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation, rkev1.AgentSeenAnnotation, rkev1.AgentServerAnnotation, rkev1.CleansAnnotation}
 )
 
-// deliveredKey, in memory only, has what the planner has to know of the plan.
+// deliveredKey, in memory only, holds the planner's facts about the plan.
 const deliveredKey = "delivered"
 
-// largeAnnotation, in memory only, marks a plan Secret of which nothing is kept.
+// largeAnnotation, in memory only, marks a plan Secret whose content is not kept.
 const largeAnnotation = "drover.cattle.io/too-large-to-keep"
 
-// A user may make as many plan Secrets as he likes, and write into them what he likes. What is not kept is read when it is needed.
+// A user can create any number of plan Secrets with any content. Content that is not kept is read
+// when it is needed.
 const (
 	maxValue         = 32 << 10 // of one key
 	maxOfCluster     = 16 << 20 // of a cluster, at a look
@@ -47,8 +48,9 @@ const (
 	maxOfAllClusters = 64 << 20 // kept of all
 )
 
-// NewPlans makes a cache of the plan Secrets with what the planner reads of them, and of no other Secret. Plans, which have a cluster's keys in them,
-// and output of instructions, which may be long and hold secrets, are not kept.
+// NewPlans makes a cache of the plan Secrets that keeps only the content that the planner reads. It
+// does not keep plans, which contain a cluster's keys, or the output of instructions, which may be
+// long and contain secrets.
 func NewPlans(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	memory := newPlanMemory()
 	opts.ByObject = map[client.Object]cache.ByObject{
@@ -87,7 +89,7 @@ type planMemory struct {
 
 // kept is a plan Secret in the cache.
 type kept struct {
-	// checksum of its plan, and what the planner reads of that plan, as JSON.
+	// checksum of its plan, and the planner's facts about that plan, as JSON.
 	checksum  string
 	delivered []byte
 }
@@ -216,7 +218,7 @@ func encodeDelivered(delivered *planner.Delivered) []byte {
 	return raw
 }
 
-// deliveredTo is what is known of the plan in a plan Secret.
+// deliveredTo returns the known facts about the plan in a plan Secret.
 func deliveredTo(secret *corev1.Secret) *planner.Delivered {
 	raw := secret.Data[deliveredKey]
 	if len(raw) == 0 {

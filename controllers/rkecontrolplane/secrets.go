@@ -35,8 +35,9 @@ const (
 	bootstrappedKey = "bootstrapped"
 )
 
-// ensureSecrets makes the cluster's tokens, once. As its authorities they are made before the first plan is delivered; what is gone after that
-// is not made anew, for the cluster's servers have the old one.
+// ensureSecrets creates the cluster's tokens, once. Like its authorities they are created before
+// the first plan is delivered. A token that is lost after that is not replaced, because the
+// cluster's servers have the old one.
 func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	name := s.Name + stateSuffix
 	var err error
@@ -82,7 +83,8 @@ func (r *Reconciler) ensureAuthorities(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// hasBegun reports whether a server may have what the cluster is made with, by all that tells it but its Secrets.
+// hasBegun reports whether a server may have the cluster's authorities and tokens, judged by all
+// evidence except the cluster's Secrets.
 func (s *scope) hasBegun() bool {
 	if s.Annotations[rkev1.BootstrappedAnnotation] == s.Name {
 		return true
@@ -96,7 +98,7 @@ func (s *scope) hasBegun() bool {
 	return slices.ContainsFunc(s.members, func(m member) bool { return m.plan == nil && m.Spec.ProviderID != "" && planner.RolesOf(m.Labels).Etcd })
 }
 
-// ensureSecret reads a Secret of the cluster, or makes it.
+// ensureSecret reads a Secret of the cluster, or creates it.
 func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, begun bool, content func() (corev1.SecretType, map[string][]byte, error)) (*corev1.Secret, error) {
 	found, err := r.known.get(ctx, r.Cache, r.Reader, client.ObjectKey{Namespace: s.Namespace, Name: name})
 	if err == nil {
@@ -113,15 +115,16 @@ func (r *Reconciler) ensureSecret(ctx context.Context, s *scope, name string, be
 		return nil, fmt.Errorf("making Secret %s: %w", name, err)
 	}
 	made := &corev1.Secret{ObjectMeta: r.meta(s, name), Type: kind, Data: data}
-	// Create, for one that somebody else made meanwhile is his.
+	// Create, not apply: a Secret that a user created in between is the user's.
 	if err := r.Client.Create(ctx, made, client.FieldOwner(fieldOwner)); err != nil {
 		return nil, fmt.Errorf("making Secret %s: %w", name, err)
 	}
 	return made, nil
 }
 
-// adopt makes the control plane the owner of a Secret that it made and that has lost its owner, as one from a backup has, so that it ends with its cluster and does
-// not go into the next one of that name. What users give is of another type, as for all of Cluster API.
+// adopt makes the control plane the owner of a Secret that it created and that has lost its owner,
+// for example in a backup. The Secret then ends with its cluster, and the next cluster of that name
+// does not use it. Secrets of users have another type, as in all of Cluster API.
 func (r *Reconciler) adopt(ctx context.Context, s *scope, found *corev1.Secret) error {
 	ours := found.Type == clusterv1.ClusterSecretType || found.Type == rkev1.ClusterStateSecretType
 	if !ours || metav1.GetControllerOf(found) != nil || found.Labels[clusterv1.ClusterNameLabel] != s.cluster.Name {
@@ -135,7 +138,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope, found *corev1.Secret) 
 	return nil
 }
 
-// takeAlong labels what is the user's and has no owner with which it would move, so that clusterctl takes it along.
+// takeAlong labels an object of the user that has no owner, so that clusterctl moves it.
 func (r *Reconciler) takeAlong(ctx context.Context, obj client.Object) error {
 	if _, labelled := obj.GetLabels()[rkev1.MoveLabel]; labelled || len(obj.GetOwnerReferences()) > 0 {
 		return nil
@@ -156,7 +159,8 @@ func (r *Reconciler) meta(s *scope, name string) metav1.ObjectMeta {
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.RKEControlPlane, rkev1.GroupVersion.WithKind("RKEControlPlane"))}}
 }
 
-// rememberBootstrapped writes down which machine has made the cluster. Unlike status, the Secret goes along with a move.
+// rememberBootstrapped records which machine created the cluster. Unlike status, the Secret is part
+// of a move.
 func (r *Reconciler) rememberBootstrapped(ctx context.Context, s *scope, machineID string) error {
 	if s.snapshot.Bootstrapped {
 		return nil
@@ -170,8 +174,9 @@ func (r *Reconciler) rememberBootstrapped(ctx context.Context, s *scope, machine
 	return nil
 }
 
-// markBootstrapped writes down beside the Secrets, too, that a server has made the cluster: where a backup brings them back last, none may be made in their place.
-// That its API answers tells it from a cluster for which there is only what an earlier one of its name has left.
+// markBootstrapped also records outside of the Secrets that a server has created the cluster: if a
+// backup restores the Secrets last, no new ones may be created. The mark requires that the API
+// answers, because the Secrets alone may come from an earlier cluster of that name.
 func (r *Reconciler) markBootstrapped(ctx context.Context, s *scope) error {
 	if !s.snapshot.Bootstrapped || !meta.IsStatusConditionTrue(s.Status.Conditions, rkev1.AvailableCondition) || s.Annotations[rkev1.BootstrappedAnnotation] == s.Name {
 		return nil
@@ -183,19 +188,20 @@ func (r *Reconciler) markBootstrapped(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// known has the Secrets that every look at a cluster needs. The metadata in the manager's cache tell when one is another.
+// known caches the Secrets that every reconcile of a cluster needs. The metadata in the manager's
+// cache show when one has changed.
 type known struct {
 	mu      sync.Mutex
 	secrets map[types.UID]*corev1.Secret
 }
 
-// maxKnown bounds how many there are, and maxKnownBytes how large each is.
+// maxKnown bounds the number of Secrets, and maxKnownBytes the size of each.
 const (
 	maxKnown      = 10_000
 	maxKnownBytes = 16 << 10
 )
 
-// get reads a Secret, if it has changed since it was read last.
+// get reads a Secret if it has changed since the last read.
 func (k *known) get(ctx context.Context, cached, live client.Reader, name client.ObjectKey) (*corev1.Secret, error) {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -30,7 +30,7 @@ import (
 	"github.com/drover-project/drover/releases"
 )
 
-// member is a Machine of the cluster with what belongs to it.
+// member is a Machine of the cluster with the objects that belong to it.
 type member struct {
 	*clusterv1.Machine
 	// plan is its plan Secret, as far as it is kept in memory; nil while it is not there.
@@ -63,8 +63,8 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// endpoint is the address that the user gave the cluster's API, if he did. What Cluster API has copied is the first that there was, which may
-// be the one that stands for none.
+// endpoint returns the address that the user gave for the cluster's API, if any. Cluster API has
+// copied the first address that it saw, which may be the placeholder "localhost".
 func (r *Reconciler) endpoint(ctx context.Context, cluster *clusterv1.Cluster) (clusterv1.APIEndpoint, error) {
 	given := []clusterv1.APIEndpoint{cluster.Spec.ControlPlaneEndpoint}
 	if ref := cluster.Spec.InfrastructureRef; ref.APIGroup == rkev1.GroupVersion.Group && ref.Kind == "RKECluster" {
@@ -83,7 +83,8 @@ func (r *Reconciler) endpoint(ctx context.Context, cluster *clusterv1.Cluster) (
 	return clusterv1.APIEndpoint{}, nil
 }
 
-// objects reads what the specification names, as far as it is there, one after the other, and keeps what the planner uses of it.
+// objects reads the existing objects that the specification names, one after the other, and keeps
+// the part that the planner uses.
 func (r *Reconciler) objects(ctx context.Context, s *scope) error {
 	uses, room := planner.NewUses(s.Spec), planner.MaxObjectBytes
 	s.snapshot.Objects, s.snapshot.TooLarge = map[planner.ObjectKey]planner.Object{}, nil
@@ -111,8 +112,8 @@ func (r *Reconciler) objects(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// object reads one, and has a move take it along. That of another namespace, which only a credential may be that control planes of this one may use,
-// stays where it is.
+// object reads one object and labels it for a move. An object of another namespace is not moved;
+// only a credential that control planes of this namespace may use can be in another namespace.
 func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey) (planner.Object, error) {
 	secret, config := &corev1.Secret{}, &corev1.ConfigMap{}
 	read := client.Object(secret)
@@ -141,7 +142,8 @@ func (r *Reconciler) object(ctx context.Context, s *scope, key planner.ObjectKey
 	return object, err
 }
 
-// machines are those of the cluster whose bootstrap is ours, with their plan Secrets. Where those are too much the machines are known all the same.
+// machines reads the cluster's Machines with our bootstrap provider and their plan Secrets. It
+// returns the Machines even if the plan Secrets are too large.
 func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 	plans, exceeded := r.planSecrets(ctx, s)
 	if _, stalled := errors.AsType[*step.Stalled](exceeded); exceeded != nil && !stalled {
@@ -205,17 +207,19 @@ func (r *Reconciler) overdue(s *scope, machine *clusterv1.Machine) bool {
 	return left <= 0
 }
 
-// agentPatience is how long after its access an agent has surely lost it, and how long after a start of the manager each has had the time to renew it.
+// agentPatience is added to the end of an agent's access before the access counts as lost, and to
+// the start of the manager, so that each agent has time to renew its access.
 const agentPatience = 30 * time.Minute
 
-// silentSince is when the agent of a plan Secret was seen last, if that is so long ago that its access has ended; zero else.
+// silentSince returns when the agent of a plan Secret was last seen, if that is so long ago that
+// its access has ended; otherwise zero.
 func (r *Reconciler) silentSince(s *scope, secret *corev1.Secret) time.Time {
 	seen, err := time.Parse(time.RFC3339, secret.Annotations[rkev1.AgentSeenAnnotation])
 	if err != nil {
 		return time.Time{}
 	}
 	due := seen.Add(connect.TokenLife)
-	if due.Before(r.started) { // nobody could renew anything while no manager ran
+	if due.Before(r.started) { // no agent could renew its access while no manager ran
 		due = r.started
 	}
 	if left := due.Add(agentPatience).Sub(r.Clock.Now()); left > 0 {
@@ -225,7 +229,8 @@ func (r *Reconciler) silentSince(s *scope, secret *corev1.Secret) time.Time {
 	return seen
 }
 
-// look is what a Machine says of itself. Cluster API has copied there what its infra machine knows of the server, whosever that is.
+// look reads a Machine. Cluster API has copied the facts about the server from the infra machine of
+// any provider.
 func look(machine *clusterv1.Machine) planner.Machine {
 	m := planner.Machine{Name: machine.Name, Labels: machine.Labels, Roles: planner.RolesOf(machine.Labels), OS: machine.Labels[rkev1.OSLabel],
 		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), Joined: machine.Status.NodeRef.IsDefined(),
@@ -237,7 +242,8 @@ func look(machine *clusterv1.Machine) planner.Machine {
 	return m
 }
 
-// common reads the labels and taints of the Node: those of the infra machine, and before them those of the Machine's annotations.
+// common reads the labels and taints of the Node from the infra machine and from the Machine's
+// annotations; the annotations win.
 func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *planner.Machine) error {
 	m.NodeLabels = map[string]string{}
 	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == rkev1.MachineGroupVersion.Group {
@@ -270,7 +276,7 @@ func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *
 	return nil
 }
 
-// annotated is what an annotation of a Machine says of its Node, in JSON.
+// annotated decodes and validates an annotation of a Machine about its Node, in JSON.
 func annotated[T any](machine *clusterv1.Machine, name string, check func(T) error) (value T, err error) {
 	text := machine.Annotations[name]
 	if text == "" {
@@ -288,17 +294,18 @@ func annotated[T any](machine *clusterv1.Machine, name string, check func(T) err
 // ReleasesKey of the ConfigMap holds the catalogue.
 const ReleasesKey = "releases.yaml"
 
-// catalogue keeps what it parsed last: all clusters have the same.
+// catalogue keeps the last parsed version: all clusters use the same.
 type catalogue struct {
 	mu      sync.Mutex
 	read    bool
-	version string // of the ConfigMap; empty where there is none
+	version string // of the ConfigMap; empty without a ConfigMap
 	parsed  *releases.Catalogue
 	problem string
 }
 
-// get gives the catalogue in the ConfigMap, or the one that is built in where there is no such ConfigMap, or why the ConfigMap's cannot be used. The metadata in
-// the manager's cache tell when it is to be read again.
+// get returns the catalogue in the ConfigMap, the built-in one if the ConfigMap does not exist, or
+// why the ConfigMap cannot be used. It reads the ConfigMap again when its metadata in the manager's
+// cache change.
 func (c *catalogue) get(ctx context.Context, cached, live client.Reader, name types.NamespacedName) (*releases.Catalogue, string, error) {
 	found := &corev1.ConfigMap{}
 	if name.Name != "" {

@@ -35,7 +35,9 @@ func (r *Reconciler) count(s *scope) {
 			upToDate++
 		}
 	}
-	if len(s.result.Machines) == 0 { // what was as the specification says still is, and nothing is known of another specification
+	// a machine that matched the specification still matches it; a changed specification has no
+	// verdict yet
+	if len(s.result.Machines) == 0 {
 		known := int32(0)
 		if s.Status.ObservedGeneration == s.Generation {
 			known = ptr.Deref(s.Status.UpToDateReplicas, 0)
@@ -46,7 +48,7 @@ func (r *Reconciler) count(s *scope) {
 	s.Status.Versions = s.versions()
 }
 
-// versions are those that the control plane's Machines run, with their numbers.
+// versions returns the versions that the control plane's Machines run, with the number of Machines.
 func (s *scope) versions() []clusterv1.StatusVersion {
 	replicas := map[string]int32{}
 	for _, m := range s.members {
@@ -65,7 +67,8 @@ func (s *scope) versions() []clusterv1.StatusVersion {
 	return versions
 }
 
-// isUpToDate reports whether a machine is as the specification says; while nobody judges that, whether it is as its plan says.
+// isUpToDate reports whether a machine matches the specification. Without a result of the planner,
+// it reports whether the machine matches its plan.
 func (s *scope) isUpToDate(i int) bool {
 	if len(s.result.Machines) == 0 {
 		progress, _ := planner.Progress(s.snapshot.Machines[i].Secret)
@@ -74,12 +77,12 @@ func (s *scope) isUpToDate(i int) bool {
 	return slices.ContainsFunc(s.result.Machines, func(v planner.Verdict) bool { return v.Machine == s.members[i].Name && v.Done() })
 }
 
-// quiet are reasons of which no event tells: every cluster and every machine passes them.
+// quiet are reasons without an event: every cluster and every machine passes them.
 var quiet = []string{clusterv1.PausedReason, rkev1.WaitingForOwnerReason, rkev1.WaitingForInfrastructureReason, rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason,
 	rkev1.WaitingForMachinesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForServerReason, rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason,
 	rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason, rkev1.WaitingForProbesReason, rkev1.PlanDeliveredReason, rkev1.MachineDeletingReason, rkev1.DeletingReason}
 
-// tellOf writes an event for each condition of a control plane that is another than it was.
+// tellOf writes an event for each changed condition of a control plane.
 func (r *Reconciler) tellOf(obj *rkev1.RKEControlPlane, before []metav1.Condition) {
 	of, passed := []string{rkev1.ReconciledCondition, rkev1.WarningsCondition}, quiet
 	if obj.Status.Initialized { // before, no cluster's API answers

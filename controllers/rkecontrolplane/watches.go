@@ -53,7 +53,7 @@ func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
 	}
 	workers := max(r.Workers, 1)
 	wake := handler.EnqueueRequestsFromMapFunc
-	// Our own status is no news.
+	// Changes of our own status are ignored.
 	changed := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld, e.ObjectNew
 		return was.GetGeneration() != is.GetGeneration() || !maps.Equal(was.GetLabels(), is.GetLabels()) || !maps.Equal(was.GetAnnotations(), is.GetAnnotations()) ||
@@ -101,7 +101,7 @@ func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}}}
 }
 
-// ofMember wakes the control plane of what has the label with the Cluster's name.
+// ofMember maps an object to the control plane by the label with the Cluster's name.
 func (r *Reconciler) ofMember(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.ofClusterNamed(ctx, obj.GetNamespace(), obj.GetLabels()[clusterv1.ClusterNameLabel])
 }
@@ -168,6 +168,7 @@ func (r *Reconciler) all(ctx context.Context, opts ...client.ListOption) []recon
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status,verbs=patch
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkeclusters;rkebootstraps,verbs=list;watch
-// The aggregated role can only be made by one who has all that is in it: Cluster API's manager labels, owns and deletes these objects.
+// The API server lets the manager create the aggregated role only if the manager has all its
+// permissions: Cluster API's manager labels, owns and deletes these objects.
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkecontrolplanes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkecontrolplanes/status;rkecontrolplanes/finalizers,verbs=get;update;patch

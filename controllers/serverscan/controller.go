@@ -64,7 +64,7 @@ type Options struct {
 	Reader client.Reader
 	// Jobs are the settings of the Jobs.
 	Jobs jobrunner.Settings
-	// TrustedCredentialNamespaces are as those of the machines.
+	// TrustedCredentialNamespaces are the same as for machines.
 	TrustedCredentialNamespaces []string
 	// Management is the UID of the namespace kube-system, as the machines' servers are tagged with; empty when it is not known.
 	Management string
@@ -86,7 +86,7 @@ func New(o Options) *Reconciler {
 	return &Reconciler{Options: o, runner: attempt.Runner{Applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: FieldOwner}, Settings: o.Jobs}}
 }
 
-// workers is how many ServerScans are worked on at a time; namespaces take turns at them.
+// workers is how many ServerScans are reconciled at a time; namespaces take turns.
 const workers = 4
 
 // Register adds the controller to a manager.
@@ -96,7 +96,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("adding the serverscan controller: %w", err)
 	}
-	// The manager that leads tells of them: each replica would tell the same. A second manager in one process, as in tests, goes without.
+	// Only the leading manager exports these metrics: all replicas would export the same values. A
+	// second manager in one process, as in tests, exports none.
 	return mgr.Add(manager.RunnableFunc(func(context.Context) error {
 		err := metrics.Registry.Register(newFindings(r.Client))
 		if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
@@ -116,7 +117,7 @@ type scope struct {
 // Reconcile brings one ServerScan forward.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	scan := &rkev1.ServerScan{}
-	// Live: a stale one would bring back the Secret with the credential that was taken away.
+	// Live: a stale one would restore the deleted Secret with the credential.
 	err := r.Reader.Get(ctx, request.NamespacedName, scan)
 	if apierrors.IsNotFound(err) || err == nil && !scan.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
@@ -147,8 +148,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return step.Result(err)
 }
 
-// expire deletes what was done long enough ago for everybody to have read it. A periodic one that leaves something open stays until
-// the cloud has answered the next: else nothing would tell of them while the cloud cannot be asked, or after the manager was down.
+// expire deletes a ServerScan some time after its end, so that users can read it. A periodic
+// ServerScan with open findings stays until the cloud has answered the next one: otherwise the
+// findings would be lost while the cloud does not answer, or after the manager was down.
 func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, age time.Duration) (reconcile.Result, error) {
 	ttl := time.Duration(ptr.Deref(scan.Spec.TTLSecondsAfterFinished, int32(DefaultTTL.Seconds()))) * time.Second
 	if left := ttl - age; left > 0 {
@@ -167,7 +169,7 @@ func (r *Reconciler) expire(ctx context.Context, scan *rkev1.ServerScan, age tim
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// phase of a ServerScan: which of its Jobs it has come to. Its numbers are those of status.attempt.
+// phase of a ServerScan: its current Job. The numbers are the values of status.attempt.
 type phase int32
 
 const (
@@ -176,7 +178,7 @@ const (
 	removing
 )
 
-// action is what is done in a phase.
+// action is the action of a phase.
 type action string
 
 const (
@@ -188,8 +190,9 @@ const (
 	conclude      action = "judge by the Job's report"
 )
 
-// next decides. listed tells that the first Job's report is there, reported that this phase's is. That it is time to remove is written down
-// before the second Job is made: nobody can take the second's outcome for the first's.
+// next chooses the action. listed is true if the first Job's report exists, reported if this
+// phase's report exists. The status records the phase removing before the second Job is created, so
+// that no reconcile mistakes its outcome for the first Job's.
 //
 //	looking: list ──▶ verdicts ──remove, and orphans──▶ verdicts again ──▶ removing: list again, remove ──▶ done
 //	                     └──────────────▶ done              └──none left──▶ done
@@ -209,7 +212,7 @@ func next(p phase, seen attempt.State, listed, reported bool) action {
 	return giveUp // also of a Job that was there and was taken away
 }
 
-// scan starts the Job whose turn it is, or looks at how it ended.
+// scan starts the Job of the phase, or reads its outcome.
 func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 	seen, err := r.observe(ctx, s)
 	if err != nil {
@@ -230,7 +233,7 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 		}
 		return r.asking(s, "")
 	case makeRemoval:
-		// The API is read once more: what has a machine by now stays.
+		// Read the API again: a server that has a machine by now stays.
 		_, targets, err := r.judge(ctx, s, *listed)
 		if err != nil || len(targets) == 0 {
 			return err
@@ -250,7 +253,8 @@ func (r *Reconciler) scan(ctx context.Context, s *scope) error {
 	return r.failed(ctx, s, verdict, report)
 }
 
-// failed ends a ServerScan whose Job has failed. What that Job has removed all the same is told.
+// failed ends a ServerScan whose Job has failed. It still reports the servers that the Job has
+// removed.
 func (r *Reconciler) failed(ctx context.Context, s *scope, verdict jobrunner.Verdict, report *state.ScanReport) error {
 	if report != nil {
 		if _, _, err := r.judge(ctx, s, *report); err != nil {
@@ -264,7 +268,7 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, verdict jobrunner.Ver
 	return step.Stall(rkev1.ScanJobReason, fmt.Errorf("%s (%s, %s): %s", what, verdict.Class, verdict.Reason, verdict.Message))
 }
 
-// conclude writes the verdicts down, and that it is time to remove, if it is.
+// conclude writes the verdicts, and starts the phase removing if there is something to remove.
 func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanReport) error {
 	known, targets, err := r.judge(ctx, s, report)
 	if err != nil {

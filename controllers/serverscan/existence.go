@@ -22,9 +22,10 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// existence is what a list says of a machine's server, after what was known before. A server that was never listed may carry no
-// tag of ours, and a list without any of several machines' servers may be that of another account: neither is a reason to have
-// servers replaced. account says that the list is surely that of the server's account.
+// existence derives the condition of a machine's server from a list and the previous status. A
+// server that was never listed may not carry our tag, and a list without any of several machines'
+// servers may come from another account. Neither is a reason to replace servers. account is true if
+// the list certainly comes from the server's account.
 func existence(was metav1.ConditionStatus, listed, account bool) (status metav1.ConditionStatus, reason, message string) {
 	switch {
 	case listed:
@@ -37,7 +38,8 @@ func existence(was metav1.ConditionStatus, listed, account bool) (status metav1.
 	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud has never listed the server: it may be gone, or it may have no tag of Drover. Check the cloud"
 }
 
-// tellMachines writes into the machines whose server the scan should have listed whether it did. What has not changed is not written.
+// tellMachines writes into the scanned machines whether the scan has listed their server. It skips
+// unchanged conditions.
 func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k knowledge, report state.ScanReport) error {
 	listed := map[string]bool{}
 	for _, server := range report.Servers {
@@ -65,7 +67,7 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 			continue
 		}
 		err := r.tell(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, scan.Spec.Driver, found)
-		// What was changed or deleted meanwhile is told by the next scan.
+		// The next scan reports on a machine that was changed or deleted in between.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("writing into machine %s whether its server exists: %w", name, err))
 		}
@@ -73,8 +75,9 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 	return errors.Join(errs...)
 }
 
-// askedWithItsCredential reports whether the scan's Job was given what the machine's last Job was: a token belongs to one account, so
-// that the cloud has told of the account that the server was made in.
+// askedWithItsCredential reports whether the scan's Job had the same credential as the machine's
+// last Job. A token belongs to one account, so the cloud has then answered for the server's
+// account.
 func (r *Reconciler) askedWithItsCredential(ctx context.Context, scan *rkev1.ServerScan, machine string) (bool, error) {
 	given, kept := &corev1.Secret{}, &corev1.Secret{}
 	for name, into := range map[string]*corev1.Secret{r.task(scan).Name(): given, jobrunner.CredentialSecretName(machine): kept} {

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-// findings are what the ServerScans that are there have found, as metrics: of each account what was found last. What was found with another grace
-// period than the usual one does not count.
+// findings exports the findings of the existing ServerScans as metrics: for each account the latest
+// ones. ServerScans with another grace period than the default do not count.
 type findings struct {
 	scans client.Reader
 
@@ -41,10 +41,12 @@ func (f *findings) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// scrapeTime is how long who scrapes waits for the ServerScans, which are in memory but for the moment in which a manager starts.
+// scrapeTime bounds how long a scrape waits for the ServerScans, which are in memory except while a
+// manager starts.
 const scrapeTime = 5 * time.Second
 
-// Collect implements prometheus.Collector. Of a driver whose cloud has never answered nothing is told but that it could not be asked.
+// Collect implements prometheus.Collector. For a driver whose cloud has never answered it exports
+// only the number of failed scans.
 func (f *findings) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
@@ -53,7 +55,7 @@ func (f *findings) Collect(to chan<- prometheus.Metric) {
 		return // an error would take all other metrics along
 	}
 	orphans, serverless, failed, listed := map[string]float64{}, map[string]float64{}, map[string]float64{}, map[string]float64{}
-	// What users write as a driver becomes no label.
+	// A user's driver name becomes a label only if it is a known driver.
 	isDone := func(scan *rkev1.ServerScan) bool { return !endOf(scan).IsZero() && clouds.Of(scan.Spec.Driver).Lists }
 	for at, scan := range newest(list.Items, isDone) {
 		failed[at.driver] += 0

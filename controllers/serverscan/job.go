@@ -22,7 +22,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// start makes the Job of the present attempt, with all that it needs. It is safe to call again: names are fixed.
+// start creates the Job of the present attempt, with the objects that it needs. It is idempotent,
+// because the names are fixed.
 func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.ScanTarget) error {
 	given, err := r.credential(ctx, s.ServerScan)
 	if err != nil {
@@ -33,14 +34,15 @@ func (r *Reconciler) start(ctx context.Context, s *scope, targets []jobrunner.Sc
 	if len(targets) > 0 {
 		task.Request.ScanNotAfter = s.now.Add(certainFor)
 	}
-	// Names of what a Job needs follow from the ServerScan's, which its user has chosen.
+	// The names of the Job's objects follow from the ServerScan's name, which its user has chosen.
+	// Unwritten therefore prevents writes to objects of other owners.
 	if err := r.runner.Start(ctx, subject(s.ServerScan), attempt.Plan{Task: task, Record: jobrunner.ResultSecret(task), Unwritten: true}); err != nil {
 		return refused(task.Name(), err)
 	}
 	return nil
 }
 
-// refused tells apart why a Job could not be made.
+// refused maps an error of the creation of a Job to the outcome of the step.
 func refused(job string, err error) error {
 	if invalid, ok := errors.AsType[*attempt.InvalidError](err); ok && invalid.Pull {
 		return step.Stall(rkev1.ScanJobReason, err)
@@ -66,7 +68,7 @@ func subject(scan *rkev1.ServerScan) attempt.Subject {
 	}
 }
 
-// asking tells that a Job is under way.
+// asking reports that a Job is under way.
 func (r *Reconciler) asking(s *scope, heldUp string) error {
 	text := "Job " + r.task(s.ServerScan).Name() + " asks the cloud"
 	if heldUp != "" {
@@ -90,7 +92,7 @@ func (r *Reconciler) task(scan *rkev1.ServerScan) jobrunner.Task {
 	}
 }
 
-// credential reads the credential Secret as a machine's would be read.
+// credential reads the credential Secret in the same way as for a machine.
 func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (state.Credential, error) {
 	driver := scan.Spec.Driver
 	unsupported := func(err error) (state.Credential, error) {
@@ -119,7 +121,7 @@ func (r *Reconciler) credential(ctx context.Context, scan *rkev1.ServerScan) (st
 	return given, err
 }
 
-// observe says how the Job of the present phase stands.
+// observe returns the state of the Job of the present phase.
 func (r *Reconciler) observe(ctx context.Context, s *scope) (attempt.Attempt, error) {
 	if phase(s.Status.Attempt) == notBegun {
 		return attempt.Attempt{State: attempt.Unclaimed}, nil
@@ -134,11 +136,11 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (attempt.Attempt, er
 		client.ObjectKey{Namespace: s.Namespace, Name: task.Name()}, func() client.MatchingLabels { return client.MatchingLabels{batchv1.JobNameLabel: task.Name()} })
 }
 
-// cleanUp takes away what held the credential and what gave the pod its rights.
+// cleanUp deletes the Secrets with the credential and the pod's account.
 func (r *Reconciler) cleanUp(ctx context.Context, scan *rkev1.ServerScan) error {
 	task := r.task(scan)
 	leftovers := []client.Object{jobrunner.RoleBinding(task), jobrunner.Role(task), jobrunner.ServiceAccount(task)}
-	// A first Job that could not be made has a request all the same.
+	// Also for a first Job that could not be created, because its request may exist.
 	for task.Request.Attempt = max(scan.Status.Attempt, 1); task.Request.Attempt > 0; task.Request.Attempt-- {
 		leftovers = append(leftovers, r.runner.SecretsOf(scan.Namespace, task.Name())...)
 	}

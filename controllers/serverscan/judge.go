@@ -29,29 +29,30 @@ import (
 // maxListed bounds the lists in the status.
 const maxListed = 500
 
-// knowledge is what the API has, read after the cloud was asked.
+// knowledge is the content of the API, read after the cloud's answer.
 type knowledge struct {
 	// namespace is the ServerScan's, and driver its driver.
 	namespace, driver string
-	// uids are those of all machines, with the providerID of those that have one; providerIDs and names too are of all machines,
-	// names as their tags have them.
+	// uids are the UIDs of all machines, with the providerID of those that have one. providerIDs
+	// and names are also of all machines, names in the form of their tags.
 	uids               map[string]string
 	providerIDs, names map[string]bool
-	// management is this management cluster, and deleted are the UIDs of Clusters of which the user says that they were deleted and
-	// not moved. elsewhere are those of other namespaces.
+	// management is this management cluster. deleted are the UIDs of Clusters that were deleted and
+	// not moved, according to the user. elsewhere are the UIDs of Clusters of other namespaces.
 	management         string
 	deleted, elsewhere map[string]bool
-	// clusters are the UIDs of the CAPI Clusters of the ServerScan's namespace; the value tells that one is being deleted.
+	// clusters are the UIDs of the CAPI Clusters of the ServerScan's namespace; the value is true
+	// if the Cluster is being deleted.
 	clusters map[string]bool
 	// agentServers are the IDs of the servers from which an agent of the namespace has registered.
 	agentServers map[string]bool
 	// here are the machines with a server that this scan should have listed: name → providerID.
 	here map[string]string
-	// conditions are what these say of whether their server exists.
+	// conditions are the ServerExists conditions of these machines.
 	conditions map[string]metav1.Condition
 }
 
-// verdict judges one server of a report; it is empty for one that has a machine.
+// verdict judges one server of a report; it is empty for a server of a machine.
 func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace time.Duration) (verdict, message string) {
 	recorded := k.besides(s, in)
 	switch doubt := k.doubt(s, in); {
@@ -69,8 +70,9 @@ func (k knowledge) verdict(s state.ScannedServer, in crowd, now time.Time, grace
 	return rkev1.VerdictOrphan, "no machine has it"
 }
 
-// besides is the ID of the recorded server of a machine, if a server was certainly made beside it: the same report has both, and the
-// machine's agent has registered from the recorded one. It is empty otherwise.
+// besides returns the ID of a machine's recorded server if the server s was certainly made beside
+// it: the same report has both, and the machine's agent has registered from the recorded one.
+// Otherwise it is empty.
 func (k knowledge) besides(s state.ScannedServer, in crowd) string {
 	recorded := in.at[k.uids[s.MachineUID]]
 	deleting, isOurs := k.clusters[s.ClusterUID]
@@ -91,7 +93,8 @@ func (k knowledge) has(s state.ScannedServer) bool {
 	return known || s.ProviderID != "" && k.providerIDs[s.ProviderID]
 }
 
-// doubt is what keeps a server from being a machine's or an orphan; empty when it is certain.
+// doubt returns why a server is neither certainly a machine's nor an orphan; empty if it is
+// certain.
 func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 	switch {
 	case in.ids[s.ID] > 1:
@@ -118,8 +121,9 @@ func (k knowledge) doubt(s state.ScannedServer, in crowd) string {
 	return ""
 }
 
-// doubtOfCluster is what a server's Cluster tells against its being an orphan. Of one that is not in the namespace and that this management
-// cluster has made and does not have any more, only a user knows whether it was deleted or moved: its servers may live elsewhere.
+// doubtOfCluster returns why a server's Cluster speaks against an orphan. If this management
+// cluster has created the Cluster and it no longer exists, only a user knows whether it was deleted
+// or moved: after a move its servers are still in use.
 func (k knowledge) doubtOfCluster(s state.ScannedServer) string {
 	deleting, ours := k.clusters[s.ClusterUID]
 	switch {
@@ -136,8 +140,8 @@ func (k knowledge) doubtOfCluster(s state.ScannedServer) string {
 	return ""
 }
 
-// isAnother tells that a server's machine has a server, and that this is not it. A providerID of another form, which the user
-// has given, and one of another place tell nothing.
+// isAnother reports whether a server's machine has another server. A providerID of another form,
+// which the user has set, or of another place proves nothing.
 func (k knowledge) isAnother(s state.ScannedServer, within string) bool {
 	own := k.uids[s.MachineUID]
 	if own == "" || s.ProviderID == "" || k.providerIDs[s.ProviderID] {
@@ -154,7 +158,7 @@ func isNamedByMachine(s state.ScannedServer, namespace string) bool {
 	return here && err == nil && name == s.Name
 }
 
-// crowd is what only all servers of a report together tell.
+// crowd holds the facts that only all servers of a report together show.
 type crowd struct {
 	// ids and uids count the servers of an ID and of a machine's UID.
 	ids, uids map[string]int
@@ -176,7 +180,8 @@ func crowdOf(report state.ScanReport) crowd {
 	return in
 }
 
-// judge sorts what the cloud listed into what a status tells of it, and names what is to be removed. The report says what a Job has removed.
+// judge turns the cloud's list into the findings of a status, and returns the servers to remove.
+// The report names the servers that a Job has removed.
 func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Duration) (out rkev1.ServerScanStatus, targets []jobrunner.ScanTarget) {
 	in, listed := crowdOf(report), map[string]bool{}
 	for _, s := range report.Servers {
@@ -205,7 +210,7 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 	}
 	slices.Sort(out.MachinesNotListed)
 	out.MachinesNotListed = out.MachinesNotListed[:min(len(out.MachinesNotListed), maxListed)]
-	// First what somebody has to do something about.
+	// First the servers that need an action of a user.
 	order := []string{rkev1.VerdictOrphan, rkev1.VerdictRemoved, rkev1.VerdictYoung, rkev1.VerdictUncertain}
 	slices.SortStableFunc(out.Servers, func(a, b rkev1.ScannedServerStatus) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Verdict), slices.Index(order, b.Verdict)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
@@ -223,7 +228,7 @@ func (k knowledge) asked(report state.ScanReport) map[string]string {
 
 const pageSize = 500
 
-// know reads live what the API has; whatever cannot be read makes every verdict impossible, and is an error.
+// know reads the API live. A failed read is an error, because every verdict depends on it.
 func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledge, error) {
 	k := knowledge{namespace: scan.Namespace, driver: scan.Spec.Driver, management: r.Management, deleted: map[string]bool{}, elsewhere: map[string]bool{}, uids: map[string]string{},
 		providerIDs: map[string]bool{}, agentServers: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}, conditions: map[string]metav1.Condition{}}
@@ -252,7 +257,8 @@ func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledg
 			k.agentServers[id] = true
 		}
 	}
-	// Kinds that the API has, served or not: of one whose machines cannot be listed nothing is known.
+	// All kinds in the API, served or not: if the machines of a kind cannot be listed, the scan
+	// fails.
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := r.Reader.List(ctx, crds, client.HasLabels{rkev1.NodeDriverLabel}); err != nil {
 		return k, fmt.Errorf("listing the kinds of machines: %w", err)
@@ -301,7 +307,7 @@ func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructure
 		object.CredentialName() != scan.Spec.CloudCredentialSecretName {
 		return
 	}
-	// Machines that are on their way are left out, and what cannot be read tells nothing.
+	// Machines that are not ready yet are left out. A status that cannot be read proves nothing.
 	if status, err := object.Status(); err == nil && status.Ready && machine.GetDeletionTimestamp() == nil {
 		k.here[machine.GetName()] = providerID
 		k.conditions[machine.GetName()] = ptr.Deref(meta.FindStatusCondition(status.Conditions, rkev1.ServerExistsCondition), metav1.Condition{})

@@ -25,13 +25,14 @@ import (
 )
 
 const (
-	// atOnce bounds the ServerScans of one round; what is left follows after spread.
+	// atOnce bounds the ServerScans of one round; the others follow after spread.
 	atOnce = 10
 	spread = time.Minute
 )
 
-// Schedule makes ServerScans by itself: one in each interval for every credential that machines use with a driver whose servers
-// can be listed. They change nothing. The first is made an interval after the first machine; each stays an hour longer than it takes to the next.
+// Schedule creates periodic ServerScans: one in each interval for every credential that machines
+// use with a driver whose servers can be listed. They change nothing. The first is created one
+// interval after the first machine. Each stays one hour longer than the interval.
 type Schedule struct {
 	// Client makes ServerScans, Reader reads live.
 	Client client.Client
@@ -44,17 +45,17 @@ type Schedule struct {
 	Clock clock.PassiveClock
 }
 
-// usage is what is known of an account before it is looked at.
+// usage is the state of an account before the next scan.
 type usage struct {
-	// unused tells that no machine names it any more.
+	// unused is true if no machine names the account any more.
 	unused bool
 	// since is when its newest ServerScan was done, or its oldest machine made.
 	since time.Time
-	// scanning tells that its newest ServerScan is not done.
+	// scanning is true if its newest ServerScan is not done.
 	scanning bool
 }
 
-// NeedLeaderElection says that one replica is enough.
+// NeedLeaderElection returns true: one replica is enough.
 func (s *Schedule) NeedLeaderElection() bool { return true }
 
 // Start makes ServerScans until the context ends. It lets the manager come up first.
@@ -76,15 +77,15 @@ func (s *Schedule) Start(ctx context.Context) error {
 	}
 }
 
-// Round makes the ServerScans that are due and tells when the next could be. Those that cannot be made are in the error and do
-// not keep the others.
+// Round creates the ServerScans that are due and returns the time until the next could be due. The
+// error contains the ones that could not be created; they do not stop the others.
 func (s *Schedule) Round(ctx context.Context) (time.Duration, error) {
 	accounts, err := s.accounts(ctx)
 	if err != nil {
 		return 0, err
 	}
-	// What the ServerScans tell that are there. An account that one of ours has left unsettled is looked at again until one has not, whether
-	// machines use it or not.
+	// The existing ServerScans. If one of ours has left an account unsettled, the account is
+	// scanned again until one has not, even if no machine uses it.
 	list := &rkev1.ServerScanList{}
 	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
 		return 0, fmt.Errorf("listing ServerScans: %w", err)
@@ -114,7 +115,7 @@ func (s *Schedule) Round(ctx context.Context) (time.Duration, error) {
 	return next, errors.Join(errs...)
 }
 
-// accounts are those that machines use.
+// accounts returns the accounts that machines use.
 func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 	crds := &metav1.PartialObjectMetadataList{}
 	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
@@ -139,7 +140,8 @@ func (s *Schedule) accounts(ctx context.Context) (map[account]usage, error) {
 			return nil, err
 		}
 	}
-	// Machines that name no Secret have their credential elsewhere, where no ServerScan finds it.
+	// A machine that names no Secret has its credential elsewhere, where a ServerScan does not find
+	// it.
 	maps.DeleteFunc(accounts, func(at account, _ usage) bool { return at.credential == "" })
 	return accounts, nil
 }
@@ -165,14 +167,15 @@ func (s *Schedule) scan(ctx context.Context, at account, use usage) error {
 // Values of the label of periodic ServerScans: whether machines named the credential when it was made.
 const inUse, unused = "true", "unused"
 
-// account is what a ServerScan looks at.
+// account identifies the account of a ServerScan.
 type account struct{ namespace, driver, credential string }
 
 func accountOf(scan *rkev1.ServerScan) account {
 	return account{scan.Namespace, scan.Spec.Driver, scan.Spec.CloudCredentialSecretName}
 }
 
-// newest are the ServerScans that have looked last, or are about to, by account; of those only for which all of that is so.
+// newest returns by account the ServerScan that has scanned last, or is about to, of those for
+// which all conditions in which are true.
 func newest(scans []rkev1.ServerScan, which ...func(*rkev1.ServerScan) bool) map[account]*rkev1.ServerScan {
 	out := map[account]*rkev1.ServerScan{}
 	for i := range scans {
@@ -190,18 +193,20 @@ func newest(scans []rkev1.ServerScan, which ...func(*rkev1.ServerScan) bool) map
 // periodic reports whether the Schedule made it.
 func periodic(scan *rkev1.ServerScan) bool { return scan.Labels[rkev1.PeriodicLabel] != "" }
 
-// usual reports whether it judges by the grace period that the Schedule's do: by another one, other servers are orphans.
+// usual reports whether it has the grace period of periodic ServerScans: with another one, other
+// servers are orphans.
 func usual(scan *rkev1.ServerScan) bool { return graceOf(scan) == DefaultGrace }
 
-// unsettled reports whether its account must be looked at once more, though no machine may use it any more: there were servers without a
-// machine, or servers with one, of which the next one reports whether they went with it.
+// unsettled reports whether its account must be scanned again even if no machine uses it any more:
+// it has listed servers without a machine, or servers with a machine, for which the next scan
+// reports whether they were removed with it.
 func unsettled(scan *rkev1.ServerScan) bool {
 	left := func(s rkev1.ScannedServerStatus) bool { return s.Verdict != rkev1.VerdictRemoved }
 	return scan.Status.Orphans > 0 || slices.ContainsFunc(scan.Status.Servers, left) ||
 		scan.Status.Known > 0 && scan.Labels[rkev1.PeriodicLabel] != unused
 }
 
-// endOf is when a ServerScan was done, for better or worse.
+// endOf returns when a ServerScan has ended, with or without success.
 func endOf(scan *rkev1.ServerScan) time.Time {
 	done := meta.FindStatusCondition(scan.Status.Conditions, rkev1.ScanDoneCondition)
 	if done == nil || done.Status == metav1.ConditionUnknown || scan.Status.CompletionTime == nil {
@@ -215,7 +220,7 @@ func succeeded(scan *rkev1.ServerScan) bool {
 	return !endOf(scan).IsZero() && meta.IsStatusConditionTrue(scan.Status.Conditions, rkev1.ScanDoneCondition)
 }
 
-// lookedAt is when a ServerScan was done or, if it is not, made.
+// lookedAt returns when a ServerScan has ended or, before its end, when it was created.
 func lookedAt(scan *rkev1.ServerScan) time.Time {
 	if ended := endOf(scan); !ended.IsZero() {
 		return ended

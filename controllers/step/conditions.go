@@ -24,7 +24,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// maxMessage bounds a condition's message: the API allows 32 KiB, people read less.
+// maxMessage bounds a condition's message: the API allows 32 KiB, users read less.
 const maxMessage = 4 << 10
 
 // Conditions writes into an object's list of conditions.
@@ -34,11 +34,13 @@ type Conditions struct {
 	now        time.Time
 	touched    map[string]bool
 
-	// Advise says what the user can do about a condition that is being set, if given; the condition's message carries it.
+	// Advise, if set, returns the actions that a user can take about a new condition; they become
+	// part of its message.
 	Advise func(metav1.Condition) []string
 }
 
-// NewConditions writes into list, for an object of this generation; 0 if what is said is not about the object's spec.
+// NewConditions writes into list, for an object of this generation; 0 if the conditions do not
+// depend on the object's spec.
 func NewConditions(list *[]metav1.Condition, generation int64, now time.Time) *Conditions {
 	return &Conditions{list: list, generation: generation, now: now, touched: map[string]bool{}}
 }
@@ -66,7 +68,8 @@ func (c *Conditions) Repeat(condition string, of metav1.Condition) {
 	c.set(metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: of.Reason, Message: of.Message})
 }
 
-// Hold says that conditions, as far as they are there, hold for this generation too, though nobody looked again. Whoever waits for a condition waits for that.
+// Hold marks existing conditions as valid for this generation although no step checked them again.
+// Clients that wait for a condition wait for its observedGeneration.
 func (c *Conditions) Hold(conditions ...string) {
 	for _, condition := range conditions {
 		if found := c.Get(condition); found != nil {
@@ -75,8 +78,8 @@ func (c *Conditions) Hold(conditions ...string) {
 	}
 }
 
-// Observe says that the object has another generation now, because this reconcile changed its spec: what was found out holds
-// for that one too.
+// Observe sets the object's new generation after this reconcile changed its spec: the results so
+// far are valid for the new generation too.
 func (c *Conditions) Observe(generation int64) {
 	c.generation = generation
 	for i := range *c.list {
@@ -108,9 +111,10 @@ func (c *Conditions) Drop(conditions ...string) {
 	}
 }
 
-// Summarize sets the condition ready from those named, in the order of their steps: the first that is there and not True
-// gives its reason and message; when all are there and True, ready is True for the reason given. A condition that is not
-// there belongs to a step that was not reached, or does not apply: one that stopped before it says so itself.
+// Summarize sets the condition ready from those named, in the order of their steps. The first
+// existing condition that is not True gives its reason and message; if all are True, ready is True
+// with the given reason. A missing condition belongs to a step that was not reached, or does not
+// apply: the step that stopped before it reports this.
 func (c *Conditions) Summarize(ready, reason string, order ...string) {
 	for _, condition := range order {
 		found := c.Get(condition)
@@ -123,7 +127,8 @@ func (c *Conditions) Summarize(ready, reason string, order ...string) {
 	c.True(ready, reason, "")
 }
 
-// CountServer makes Ready False while the server is known not to exist, and True again when it is there.
+// CountServer sets Ready to False while the server is known not to exist, and to True again when it
+// exists.
 func (c *Conditions) CountServer() {
 	exists, ready := c.Get(rkev1.ServerExistsCondition), c.Get(rkev1.ReadyCondition)
 	switch {
@@ -135,7 +140,7 @@ func (c *Conditions) CountServer() {
 	}
 }
 
-// cut keeps the first bytes of a text, without half a character at the end.
+// cut keeps the first bytes of a text, without a partial character at the end.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -152,13 +157,14 @@ type Transitions struct {
 	Before, After []metav1.Condition
 	// Of names the conditions whose changes are worth an event.
 	Of []string
-	// Quiet holds the reasons that are not: those of waiting, mostly.
+	// Quiet holds the reasons without an event, mostly of waiting.
 	Quiet []string
-	// Notes say, by reason, what an event says of a condition that has no message.
+	// Notes gives, by reason, the text of an event for a condition without a message.
 	Notes map[string]string
 }
 
-// Emit writes one event for each condition that became True or False, or is so for another reason. Unknown gives none, and so does a recorder that is nil.
+// Emit writes one event for each condition that became True or False, or changed its reason.
+// Unknown gives no event, nor does a nil recorder.
 func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
 	if recorder == nil {
 		return
@@ -178,12 +184,14 @@ func Emit(recorder events.EventRecorder, obj runtime.Object, t Transitions) {
 	}
 }
 
-// EnsureFinalizer puts a finalizer on obj and reports whether it wrote. obj is then as the server has it.
+// EnsureFinalizer adds a finalizer to obj and reports whether it wrote. obj then has the content of
+// the API server.
 func EnsureFinalizer(ctx context.Context, c client.Writer, obj client.Object, finalizer string) (bool, error) {
 	return patchMetadata(ctx, c, obj, func() bool { return controllerutil.AddFinalizer(obj, finalizer) })
 }
 
-// DropFinalizer takes a finalizer off obj and reports whether it wrote. The object may be gone afterwards, or before.
+// DropFinalizer removes a finalizer from obj and reports whether it wrote. The object may be gone
+// afterwards, or before.
 func DropFinalizer(ctx context.Context, c client.Writer, obj client.Object, finalizer string) (bool, error) {
 	wrote, err := patchMetadata(ctx, c, obj, func() bool { return controllerutil.RemoveFinalizer(obj, finalizer) })
 	return wrote, client.IgnoreNotFound(err)
@@ -194,7 +202,8 @@ func patchMetadata(ctx context.Context, c client.Writer, obj client.Object, chan
 	if !change() {
 		return false, nil
 	}
-	// Finalizers are a list that a merge patch replaces as a whole, so nobody else may have changed it meanwhile.
+	// A merge patch replaces the list of finalizers as a whole, so the optimistic lock excludes
+	// concurrent changes.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, obj, patch); err != nil {
 		return false, fmt.Errorf("changing the finalizers: %w", err)
@@ -202,8 +211,9 @@ func patchMetadata(ctx context.Context, c client.Writer, obj client.Object, chan
 	return true, nil
 }
 
-// PatchStatus writes obj's status if it differs from before's, and reports whether it wrote. A change that is not of the
-// status is not written. The write is refused as a conflict if before is not what the server has.
+// PatchStatus writes obj's status if it differs from before's, and reports whether it wrote. It
+// writes only the status. The API server rejects the write as a conflict if before is not the
+// stored object.
 func PatchStatus(ctx context.Context, c client.StatusClient, before, obj client.Object) (bool, error) {
 	if equality.Semantic.DeepEqual(before, obj) {
 		return false, nil // as nearly always, and told without writing both out as JSON
@@ -222,8 +232,8 @@ func PatchStatus(ctx context.Context, c client.StatusClient, before, obj client.
 	return true, nil
 }
 
-// Paused reports whether an object has to be left as it is, because it or its Cluster is paused, and keeps the condition Paused, which says which of them. The
-// Cluster may be nil.
+// Paused reports whether an object must not be changed because it or its Cluster is paused. It
+// maintains the condition Paused, which names the paused one. The Cluster may be nil.
 func (c *Conditions) Paused(cluster *clusterv1.Cluster, obj client.Object) bool {
 	switch {
 	case annotations.HasPaused(obj):

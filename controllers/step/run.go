@@ -17,9 +17,10 @@ const ErrorReason = "Error"
 type Step[S any] struct {
 	// Condition is the type it owns; empty when it owns none.
 	Condition string
-	// Reason of the condition when the step returned nil and did not set the condition itself; empty when a later step says whether it is True.
+	// Reason of the condition if the step returned nil and did not set the condition; empty if a
+	// later step decides whether it is True.
 	Reason string
-	// Do acts at most once on the outside world. See the package comment for what it may return.
+	// Do acts at most once on the outside world. The package comment lists its results.
 	Do func(ctx context.Context, scope S) error
 }
 
@@ -28,8 +29,8 @@ func Of[S any](condition, reason string, do func(context.Context, S) error) Step
 	return Step[S]{Condition: condition, Reason: reason, Do: do}
 }
 
-// Run runs the steps in order until one does not return nil, sets the condition of each that ran among those of the object, and
-// returns that last outcome.
+// Run runs the steps in order until one returns an error, sets the conditions of the steps that
+// ran, and returns the last outcome.
 func Run[S any](ctx context.Context, scope S, conditions *Conditions, steps ...Step[S]) error {
 	for _, s := range steps {
 		err := s.Do(ctx, scope)
@@ -64,20 +65,20 @@ func record(conditions *Conditions, condition, reason string, err error) {
 	conditions.Set(condition, metav1.ConditionUnknown, ErrorReason, err.Error())
 }
 
-// Waiting ends a step that cannot go on before something else has happened. Watches bring it back; After is the safety
-// net, none when 0.
+// Waiting ends a step that must wait for an event. Watches bring the object back; After is the
+// safety net, none if 0.
 type Waiting struct {
 	// Status, Reason and Message go into the step's condition.
 	Status          metav1.ConditionStatus
 	Reason, Message string
-	// After is when to look again even if nothing was seen to happen.
+	// After is when to check again even without an event.
 	After time.Duration
 }
 
 // Error implements error.
 func (w *Waiting) Error() string { return w.Reason + ": " + w.Message }
 
-// Wait ends a step whose condition is False until something else has happened.
+// Wait ends a step that must wait for an event; its condition is False until then.
 func Wait(reason, message string, after time.Duration) error {
 	return &Waiting{Status: metav1.ConditionFalse, Reason: reason, Message: message, After: after}
 }
@@ -91,7 +92,7 @@ func Progress(reason, message string, after time.Duration) error {
 type Stalled struct {
 	// Reason goes into the step's condition, with Err as its message.
 	Reason string
-	// Err says what is wrong and what to do, without secrets.
+	// Err names the problem and the remedy, without secrets.
 	Err error
 }
 
@@ -106,8 +107,8 @@ func Stall(reason string, err error) error {
 	return &Stalled{Reason: reason, Err: err}
 }
 
-// Result turns the outcome of Run into what controller-runtime wants. Waiting and stalled are no errors, for watches bring
-// the object back; a conflict is tried again quietly.
+// Result converts the outcome of Run for controller-runtime. Waiting and Stalled are not errors,
+// because watches bring the object back; a conflict is requeued quietly.
 func Result(err error) (reconcile.Result, error) {
 	if waiting, ok := errors.AsType[*Waiting](err); ok {
 		return reconcile.Result{RequeueAfter: waiting.After}, nil
@@ -121,5 +122,5 @@ func Result(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
-// conflictDelay gives the cache time to see what we did not know yet.
+// conflictDelay gives the cache time to receive the change that caused the conflict.
 const conflictDelay = 50 * time.Millisecond

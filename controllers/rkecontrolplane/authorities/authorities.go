@@ -59,9 +59,10 @@ const (
 	lifetime = 10 * 365 * 24 * time.Hour
 	// skew is how far the clock of a server may be behind.
 	skew = time.Hour
-	// serviceAccountBits is the size of the RSA key that signs tokens: tokens of RSA keys are those that everybody can verify.
+	// serviceAccountBits is the size of the RSA key that signs tokens: every verifier supports
+	// tokens of RSA keys.
 	serviceAccountBits = 2048
-	// maxCertificate is the largest file of certificates that has room in a kubeconfig, which nobody reads above 64 KiB.
+	// maxCertificate is the largest certificate file that fits into a kubeconfig. The manager rejects a kubeconfig above 64 KiB.
 	maxCertificate = 44 << 10
 )
 
@@ -110,7 +111,8 @@ func sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey, by crypto.S
 		Key: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})}, nil
 }
 
-// Check is why a Secret, which may be the user's, cannot be used. It repeats nothing of what the Secret holds.
+// Check returns why a Secret, which may be the user's, cannot be used. The error repeats nothing of
+// the Secret's content.
 func Check(purpose secret.Purpose, data map[string][]byte, now time.Time) error {
 	key, err := parseKey(data[secret.TLSKeyDataName])
 	if err != nil {

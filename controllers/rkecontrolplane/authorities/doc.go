@@ -1,4 +1,5 @@
-// Package authorities makes what a cluster's certificates are signed with, checks what a user gives in its place, and writes the kubeconfig with a
-// client certificate of its own (design decision D25). It is pure but for randomness: the controller reads and writes the Secrets, the planner
-// puts the authorities onto the cluster's first server.
+// Package authorities creates the authorities that sign a cluster's certificates, validates those
+// that a user gives instead, and writes the kubeconfig with its own client certificate (design
+// decision D25). It is pure except for randomness: the controller reads and writes the Secrets, and
+// the planner puts the authorities onto the cluster's first server.
 package authorities

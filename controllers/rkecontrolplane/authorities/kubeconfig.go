@@ -56,10 +56,12 @@ func Kubeconfig(cluster, server string, a planner.Authorities, now time.Time) ([
 	return content, nil
 }
 
-// Written is what a kubeconfig of ours says. It is empty for one that another authority signed, or that cannot be read: then it has to be written.
+// Written is the content of a kubeconfig of ours. It is empty if another authority signed the
+// kubeconfig, or if it cannot be read; the kubeconfig is then written again.
 type Written struct {
-	// Server is the address, and Renew when the client certificate has to be renewed: when half of its time is over, but for the last that its
-	// authority can sign, after which there is none to be had.
+	// Server is the address. Renew is when to renew the client certificate: at half of its
+	// lifetime. The last certificate that its authority can sign is not renewed early, because no
+	// other can follow.
 	Server string
 	Renew  time.Time
 }
