@@ -19,25 +19,27 @@ import (
 // ConfigurationName is the name of our two webhook configurations.
 const ConfigurationName = "drover-webhooks"
 
-// Target is where the API server finds our webhook server.
+// Target is the address of our webhook server for the API server.
 type Target struct {
 	// Service in the cluster; used when URL is empty.
 	Service client.ObjectKey
 	// URL of a manager outside the cluster, such as https://127.0.0.1:9443.
 	URL string
-	// Path is what all paths of our webhook server begin with.
+	// Path is the prefix of all paths of our webhook server.
 	Path string
-	// CABundle is what the API server trusts, PEM.
+	// CABundle is the PEM bundle with which the API server verifies our webhook server.
 	CABundle []byte
-	// Username is the manager's own name at the API server; what it writes itself is not sent back to it. Empty for none.
+	// Username is the manager's name at the API server: the webhooks skip the manager's own writes.
+	// Empty for none.
 	Username string
 	// CAPI adds the webhooks of the embedded Cluster API.
 	CAPI bool
-	// Owner is what the configurations go with, so that no webhook is left that nobody serves; may be nil.
+	// Owner is the owner of the configurations, so that no webhook stays after its server is gone;
+	// may be nil.
 	Owner *metav1.OwnerReference
 }
 
-// Configuration makes the webhook configurations; the mutating one is nil when nothing is mutated.
+// Configuration returns the webhook configurations; the mutating one is nil if nothing is mutated.
 func Configuration(t Target) (*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration) {
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metaOf(ConfigurationName, t.Owner), Webhooks: t.own()}
 	if !t.CAPI {
@@ -59,7 +61,7 @@ func Configuration(t Target) (*admissionregistrationv1.ValidatingWebhookConfigur
 	return validating, mutating
 }
 
-// metaOf is that of what we install, with its owner if it has one.
+// metaOf returns the metadata of an installed object, with its owner if it has one.
 func metaOf(name string, owner *metav1.OwnerReference) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{Name: name, Labels: charts.Labels()}
 	if owner != nil {
@@ -68,7 +70,7 @@ func metaOf(name string, owner *metav1.OwnerReference) metav1.ObjectMeta {
 	return meta
 }
 
-// own are the webhooks of this package.
+// own returns the webhooks of this package.
 func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 	machines := t.validating("machines.drover.cattle.io", MachineKindsPath, admissionregistrationv1.RuleWithOperations{
 		Operations: writes,
@@ -80,13 +82,13 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{"management.cattle.io"}, APIVersions: []string{"*"},
 			Resources: []string{"nodedrivers"}},
 	})
-	// Labels, finalizers and owners of a machine can be changed while we do not run.
+	// Labels, finalizers and owners of a machine can be changed while the manager does not run.
 	machines.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
 		Name:       "spec-changes",
 		Expression: "request.operation != 'UPDATE' || (has(object.spec) && has(oldObject.spec) ? object.spec != oldObject.spec : true)",
 	})
 	drivers.MatchConditions = t.notOurs()
-	// Also what the manager deletes, in which Cluster API may be.
+	// Also for the manager's own deletions, because Cluster API may run in the manager.
 	controlPlanes := t.validating("rkecontrolplanes.drover.cattle.io", ControlPlanesPath, admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{rkev1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"rkecontrolplanes"}},
@@ -104,7 +106,8 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs}
 }
 
-// notOurs spares what the manager writes itself, so that it never waits for itself when it starts.
+// notOurs excludes the manager's own writes, so that a starting manager never waits for its own
+// webhook.
 func (t Target) notOurs() []admissionregistrationv1.MatchCondition {
 	if t.Username == "" {
 		return nil
@@ -137,7 +140,7 @@ func (t Target) validating(name, path string, rule admissionregistrationv1.RuleW
 	}
 }
 
-// Register makes the manager's webhook server serve the webhooks of this package.
+// Register adds the webhooks of this package to the manager's webhook server.
 func Register(mgr manager.Manager, trustedCredentialNamespaces []string) {
 	server := mgr.GetWebhookServer()
 	server.Register(MachineKindsPath, &admission.Webhook{Handler: &MachineKinds{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(),

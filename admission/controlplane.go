@@ -18,10 +18,10 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// ControlPlanesPath is where ControlPlanes is served.
+// ControlPlanesPath is the path of the webhook ControlPlanes.
 const ControlPlanesPath = "/validate-rke-cattle-io-v1-rkecontrolplane"
 
-// ControlPlaneSpecsPath is where ControlPlaneSpecs is served.
+// ControlPlaneSpecsPath is the path of the webhook ControlPlaneSpecs.
 const ControlPlaneSpecsPath = "/validate-rke-cattle-io-v1-rkecontrolplane-spec"
 
 // ControlPlaneSpecs is the webhook for the specification of RKEControlPlanes that users write. It
@@ -55,13 +55,16 @@ func (h *ControlPlaneSpecs) Handle(_ context.Context, req admission.Request) adm
 	return admission.Allowed("")
 }
 
-// deleteForMoveAnnotation is on what clusterctl deletes because it has moved it (cmd/clusterctl/api/v1alpha3).
+// deleteForMoveAnnotation is on objects that clusterctl deletes after it has moved them
+// (cmd/clusterctl/api/v1alpha3).
 const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
-// ControlPlanes is the webhook for the deletion of RKEControlPlanes. With one go the authorities and tokens by which its Cluster's servers are reached, and Cluster
-// API deletes it also with another Cluster that names it.
+// ControlPlanes is the webhook for the deletion of RKEControlPlanes. The deletion removes the
+// authorities and tokens that the servers of its Cluster use. Cluster API deletes a control plane
+// also with another Cluster that names it.
 type ControlPlanes struct {
-	// Reader of Clusters and Machines as they are now: kubectl deletes a manifest's control plane a moment after its Cluster.
+	// Reader reads the present Clusters and Machines: kubectl deletes the control plane of a
+	// manifest a moment after its Cluster.
 	Reader client.Reader
 }
 
@@ -86,7 +89,8 @@ func (h *ControlPlanes) Handle(ctx context.Context, req admission.Request) admis
 	return admission.Allowed("")
 }
 
-// neededBy says why a control plane is not to be deleted: a Cluster that stays has Machines that need it. One that is paused may be moved.
+// neededBy returns why a control plane must not be deleted: a Cluster that is not being deleted has
+// Machines that need it. A paused Cluster may be moving, and does not count.
 func (h *ControlPlanes) neededBy(ctx context.Context, obj *rkev1.RKEControlPlane) (string, error) {
 	clusters := &clusterv1.ClusterList{}
 	if err := h.Reader.List(ctx, clusters, client.InNamespace(obj.Namespace)); err != nil {
@@ -113,8 +117,9 @@ func (h *ControlPlanes) neededBy(ctx context.Context, obj *rkev1.RKEControlPlane
 	return refusal(obj, needs, names, going), nil
 }
 
-// refusal says what to do about a control plane that a Cluster needs; empty if none does. names tells that the Cluster names it, and going are those
-// that name it and go.
+// refusal returns the reason and the remedy if a Cluster needs the control plane; otherwise it is
+// empty. names is true if that Cluster names the control plane. going are the Clusters that belong
+// to it and are being deleted.
 func refusal(obj *rkev1.RKEControlPlane, needs string, names bool, going []string) string {
 	switch {
 	case needs == "":

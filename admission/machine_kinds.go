@@ -23,16 +23,17 @@ import (
 	"github.com/drover-project/drover/credential"
 )
 
-// MachineKindsPath is where MachineKinds is served.
+// MachineKindsPath is the path of the webhook MachineKinds.
 const MachineKindsPath = "/validate-drover-machine-kinds"
 
 // MachineKinds is the webhook for every driver's <X>Machine, <X>MachineTemplate and <X>Config.
 type MachineKinds struct {
 	// Cached reads NodeDrivers.
 	Cached client.Reader
-	// Live reads the metadata of credential Secrets, and NodeDrivers that the cache does not know yet.
+	// Live reads the metadata of credential Secrets, and NodeDrivers that the cache does not know
+	// yet.
 	Live client.Reader
-	// TrustedCredentialNamespaces are as those of the machines' controller.
+	// TrustedCredentialNamespaces are the same as for the machines' controller.
 	TrustedCredentialNamespaces []string
 }
 
@@ -65,16 +66,17 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	return admission.Denied(found.text)
 }
 
-// fault is what is wrong with an object.
+// fault is a reason to reject an object.
 type fault struct {
 	text string
-	// waits tells that the object may wait until it is put right.
+	// waits is true if the object may wait until the problem is fixed.
 	waits bool
-	// curable tells that another object can put it right. It may be in the same manifest: that of a dry run has nowhere been made.
+	// curable is true if another object can fix the problem. That object may be in the same
+	// manifest, which a dry run does not create.
 	curable bool
 }
 
-// decode gives the new object, and the old one of an update.
+// decode returns the new object, and the old one of an update.
 func decode(req admission.Request) (obj, old *unstructured.Unstructured, err error) {
 	obj = &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON(req.Object.Raw); err != nil {
@@ -93,8 +95,9 @@ func decode(req admission.Request) (obj, old *unstructured.Unstructured, err err
 	return obj, old, nil
 }
 
-// checkDriver refuses a new object whose driver nobody answers for. A machine of an inactive driver is let through, so that
-// an existing cluster can replace a server; new templates and configs are not.
+// checkDriver rejects a new object without a NodeDriver for its kind. It allows a machine of an
+// inactive driver, so that an existing cluster can replace a server, but not new templates and
+// configs.
 func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (fault, error) {
 	found, err := nodeDriverOf(ctx, h.Cached, kind)
 	if err == nil && found == nil {
@@ -126,7 +129,7 @@ func nodeDriverOf(ctx context.Context, reader client.Reader, kind string) (*v3.N
 		if !slices.Contains([]string{kinds.Machine, kinds.MachineTemplate, kinds.Config}, kind) {
 			continue
 		}
-		// Of several with one driver name, a living active one answers.
+		// Of several with one driver name, an active one that is not being deleted wins.
 		if found == nil || nd.DeletionTimestamp.IsZero() && nd.Spec.Active {
 			found = nd
 		}
@@ -134,25 +137,27 @@ func nodeDriverOf(ctx context.Context, reader client.Reader, kind string) (*v3.N
 	return found, nil
 }
 
-// MissingCredentialAnnotation with the value "true" lets an object name a credential that does not exist yet, for those who
-// make the Secret later, such as a secrets operator.
+// MissingCredentialAnnotation with the value "true" lets an object name a credential that does not
+// exist yet, for Secrets that are created later, for example by a secrets operator.
 const MissingCredentialAnnotation = "drover.cattle.io/allow-missing-credential"
 
-// clonedFromAnnotation is what Cluster API puts on objects it made from a template.
+// clonedFromAnnotation is on objects that Cluster API made from a template.
 const clonedFromAnnotation = "cluster.x-k8s.io/cloned-from-name"
 
-// credentialOf reads common.cloudCredentialSecretName of a machine or a template; configs have none.
+// credentialOf reads common.cloudCredentialSecretName of a machine or a template; configs have
+// none.
 func credentialOf(obj *unstructured.Unstructured) string {
 	path := []string{"spec", "common", "cloudCredentialSecretName"}
 	if strings.HasSuffix(obj.GetKind(), "MachineTemplate") {
 		path = append([]string{"spec", "template"}, path...)
 	}
-	// A value of another type is refused by the schema.
+	// The schema rejects a value of another type.
 	name, _, _ := unstructured.NestedString(obj.Object, path...)
 	return name
 }
 
-// checkCredential refuses a credential that is not there or not for this namespace, unless the object may wait for it.
+// checkCredential rejects a credential that does not exist or is not shared with this namespace,
+// unless the object may wait for it.
 func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (fault, error) {
 	ref := credential.Parse(obj.GetNamespace(), name)
 	if ref.Namespace == "" || ref.Name == "" {
@@ -173,9 +178,12 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	default:
 		return fault{}, err
 	}
-	// It was made by Cluster API, which would try for ever, comes with its owners, as what is moved or restored does in whatever order, is paused, or
-	// says itself that it can wait. Not only when it is missing: the answer would tell what another namespace holds. The controller checks again.
-	// A template makes nothing by itself, and whoever restores it may have left its owners out.
+	// These objects only get a warning: those that Cluster API made, because it would retry for
+	// ever; objects with owners, because a move or restore creates objects in any order; paused
+	// objects; and objects whose annotation says that they can wait. This also applies to a Secret
+	// that exists but is not shared: a different answer would reveal the Secrets of another
+	// namespace. The controller validates again. A template creates nothing, and a restore may have
+	// dropped its owners.
 	annotations := obj.GetAnnotations()
 	_, paused := annotations[clusterv1.PausedAnnotation]
 	restored := errors.Is(err, credential.ErrMissing) && strings.HasSuffix(obj.GetKind(), "MachineTemplate")

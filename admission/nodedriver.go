@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/driver"
 )
 
-// NodeDriversPath is where NodeDrivers is served.
+// NodeDriversPath is the path of the webhook NodeDrivers.
 const NodeDriversPath = "/validate-management-cattle-io-v3-nodedriver"
 
 // NodeDrivers is the webhook for NodeDrivers.

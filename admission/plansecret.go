@@ -10,8 +10,10 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// agentsWriteTheirKeys holds an agent to the table of api/plan, for RBAC knows no parts of a Secret: an agent tells what became of a plan, and changes neither
-// the plan nor whose the Secret is. That a plan's revision does not go back is not said here: a policy cannot read numbers in a Secret.
+// agentsWriteTheirKeys enforces the table of api/plan, because RBAC has no rules for parts of a
+// Secret: an agent reports the results of a plan, and changes neither the plan nor the Secret's
+// owner. It does not check that a plan's revision never decreases: a policy cannot read numbers in
+// a Secret.
 func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	const foreign = "an agent may write only the results of its plan; only the manager may write the other keys of the plan Secret"
 	keys := celList(plan.KeysOf(plan.Agent))
@@ -19,7 +21,7 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 		return admissionregistrationv1.Validation{Message: foreign,
 			Expression: fmt.Sprintf("%[1]s.?data.orValue({}).all(k, k in %[3]s || %[1]s.data[k] == %[2]s.?data[?k].orValue(null))", one, other, keys)}
 	}
-	// The changes of a plan's state that an agent may make, as a policy sees them.
+	// The transitions of a plan's state that an agent may make, in the encoding of a Secret.
 	var transitions []string
 	encode := func(s plan.State) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	for _, from := range plan.States() {
@@ -30,7 +32,7 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 	state := fmt.Sprintf(".?data[?%s].orValue('')", celString(plan.KeyState))
 	spec := admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: requestsFor(updates, admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
-		// In this order: of all other Secrets nothing but the type is looked at.
+		// In this order: for all other Secrets only the type is checked.
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "is-a-plan", Expression: "has(oldObject.type) && oldObject.type == " + celString(plan.SecretType)},
 			{Name: "by-its-agent", Expression: "request.userInfo.username == 'system:serviceaccount:' + oldObject.metadata.namespace + ':' + oldObject.metadata.name"},
@@ -47,7 +49,7 @@ func agentsWriteTheirKeys() admissionregistrationv1.ValidatingAdmissionPolicySpe
 	return spec
 }
 
-// celList is a list of texts for CEL.
+// celList returns a list of texts for CEL.
 func celList(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, text := range texts {

@@ -17,10 +17,11 @@ const (
 	PlanPolicyName      = "drover-agents-write-their-keys"         // an agent writes its own keys of the plan Secret
 	OptionsPolicyName   = "drover-machines-keep-their-options"     // a server that runs has the options that it was made with
 	VersionPolicyName   = "drover-versions-are-the-control-planes" // Cluster API rolls no machines that an RKEControlPlane changes in place
-	ReferencePolicyName = "drover-references-lead-to-providers"    // Clusters and Machines name nothing that can be no part of them
+	ReferencePolicyName = "drover-references-lead-to-providers"    // Clusters and Machines name only kinds that can be part of them
 )
 
-// Policies are what the API server checks by itself, whether we run or not, each with its binding.
+// Policies are the checks of the API server that work even if the manager does not run, each with
+// its binding.
 func Policies(owner *metav1.OwnerReference) []client.Object {
 	return slices.Concat(policy(owner, PolicyName, templatesAreImmutable()), policy(owner, StatePolicyName, stateKeepsItsClaim()),
 		policy(owner, PlanPolicyName, agentsWriteTheirKeys()),
@@ -41,7 +42,7 @@ func policy(owner *metav1.OwnerReference, name string, spec admissionregistratio
 
 var (
 	writes = []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
-	// updates is for policies that compare what is there with what is to be.
+	// updates is for policies that compare the old with the new object.
 	updates = writes[1:]
 )
 
@@ -60,7 +61,7 @@ func requestsFor(operations []admissionregistrationv1.OperationType, rules ...ad
 const immutableMessage = "the spec of a template is immutable, because machines created before and after a change would differ: " +
 	"create a new template under another name, and set infrastructureRef.name or bootstrap.configRef.name in spec.template.spec of the MachineDeployment to it; the MachineDeployment then replaces its machines"
 
-// templatesAreImmutable lets ClusterClass's dry-runs through, by which it computes changes.
+// templatesAreImmutable allows the dry runs with which a ClusterClass computes changes.
 func templatesAreImmutable() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: requestsFor(updates,
@@ -79,13 +80,15 @@ const optionsMessage = "the driver's options cannot be changed while the machine
 	"create a new machine template, and set spec.template.spec.infrastructureRef.name of the MachineDeployment to it, which then replaces its machines; " +
 	"common and fields that hold a credential can be changed"
 
-// mayChange are the fields of a running machine that have an effect later: providerID has a rule of its own, common is about the Node and
-// the credential Secret, and a credential written into the spec is rotated there. A policy for the drivers of all times cannot ask which
-// fields are a credential, so it goes by their names; a field that it takes for one is accepted, as before.
+// mayChange matches the fields of a running machine that can still have an effect: providerID has
+// its own rule, common concerns the Node and the credential Secret, and a credential in the spec is
+// rotated there. A policy for the drivers of all versions cannot read which fields are a
+// credential, so it matches their names; a field that it takes for one is accepted, as before.
 const mayChange = `(k in ['common', 'providerID'] || k.matches('(?i)(token|password|passphrase|secret|key|credential|username|clientid)'))`
 
-// machinesKeepTheirOptions is a policy and no rule in each kind, so that it holds for kinds and objects that are there already and costs a
-// kind with a hundred fields nothing. A field that is null is one that is not there.
+// machinesKeepTheirOptions is a policy and not a rule in each kind, so that it also applies to
+// existing kinds and objects and adds no cost to a kind with a hundred fields. A null field counts
+// as missing.
 func machinesKeepTheirOptions() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	same := func(one, other string) string {
 		return one + ".?spec.orValue({}).all(k, " + mayChange + " || " + one + ".spec[k] == " + other + ".?spec[?k].orValue(null))"

@@ -4,9 +4,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// referencesLeadToProviders refuses references to kinds of groups that are no provider's: Cluster API finds no version of them that keeps its contract
-// (internal/contract, GetLatestContractAndAPIVersionFromContract), and deletes what names one never. They are those of Kubernetes, Cluster API's own, and
-// NodeDrivers'. What is there already can be edited, and let go. A reference has a group since v1beta2, before that an apiVersion.
+// referencesLeadToProviders rejects references to groups that contain no provider: groups of
+// Kubernetes, Cluster API's own, and the NodeDrivers' group. Cluster API finds no version of them
+// that implements its contract (internal/contract, GetLatestContractAndAPIVersionFromContract), and
+// can never delete an object with such a reference. Existing objects can still be edited and
+// deleted. A reference has an apiGroup since v1beta2, before that an apiVersion.
 func referencesLeadToProviders() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	group := func(name, ref string) admissionregistrationv1.Variable {
 		in := func(spec string) string {

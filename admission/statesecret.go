@@ -9,14 +9,16 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// stateKeepsItsClaim refuses a pod what the manager wrote into its state Secret. RBAC knows no parts of a Secret, and the pod
-// runs a driver that nobody has looked at: which attempt was claimed, with which driver, and whose the Secret is
-// must not be for the driver to say; nor a credential, which the manager still takes from states of earlier managers. A Secret that no account is noted on, such as a probe's result, which a driver cannot
-// reach, is left alone.
+// stateKeepsItsClaim prevents a pod from changing the manager's parts of its state Secret, because
+// RBAC has no rules for parts of a Secret and the pod runs an unreviewed driver. The driver must
+// not change the claimed attempt, its driver, or the owner of the Secret. It must not add a
+// credential either, because the manager still reads credentials from states of earlier managers. A
+// Secret without a noted account, such as a probe's result, which a driver cannot reach, is not
+// restricted.
 func stateKeepsItsClaim() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	spec := admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: requestsFor(updates, admissionregistrationv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
-		// In this order: of all other Secrets nothing but the type is looked at.
+		// In this order: for all other Secrets only the type is checked.
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "is-a-state", Expression: "has(oldObject.type) && oldObject.type == " + celString(rkev1.MachineStateSecretType)},
 			{Name: "by-its-pod", Expression: "request.userInfo.username == 'system:serviceaccount:' + oldObject.metadata.namespace + ':' + " +

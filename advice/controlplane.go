@@ -4,21 +4,26 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// ControlPlane is what advice names of an RKEControlPlane and, where a machine of it is meant, of that. What is not known is empty.
+// ControlPlane holds the names for advice about an RKEControlPlane and, if the advice is about a
+// machine, about that machine. Unknown names are empty.
 type ControlPlane struct {
-	// Cluster is the name by which objects are shared with the cluster, which mostly is the Cluster's.
+	// Cluster is the name with which objects are shared with the cluster, usually the Cluster's
+	// name.
 	Namespace, Name, Cluster, Machine string
-	// Deployment is the machine's MachineDeployment, and empty for a Machine without one; Infra is its infra machine, as resource/name.
+	// Deployment is the machine's MachineDeployment, empty for a Machine without one; Infra is its
+	// infra machine, as resource/name.
 	Deployment, Infra string
-	// Itself is the control plane again, Other another Cluster, and Endpoint the user's, where a warning is about its specification, that Cluster, or that endpoint.
+	// Itself is the control plane, Other another Cluster, and Endpoint the user's endpoint, if a
+	// warning is about one of them.
 	Itself, Other, Endpoint string
-	// Node is one that is of no Machine.
+	// Node is a Node that belongs to no Machine.
 	Node string
-	// Kind and Object are of the secret or configmap that a reason is about. Kind is in lower case.
+	// Kind and Object identify the secret or configmap that a reason is about. Kind is in lower
+	// case.
 	Kind, Object string
 }
 
-// On is what to do about a reason of the planner's.
+// On returns the advice for a reason of the planner.
 func (c ControlPlane) On(reason string) []string {
 	w := Words{"ns": c.Namespace, "name": c.Name, "cluster": c.Cluster, "machine": c.Machine, "deployment": c.Deployment, "infra": c.Infra,
 		"itself": c.Itself, "other": c.Other, "endpoint": c.Endpoint, "kind": c.Kind, "object": c.Object,
@@ -43,10 +48,10 @@ const (
 	nextSeeMachines      = "List the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n {ns} --show-labels"
 )
 
-// NextStuck is for an agent that cannot go on for what is no step of its plan.
+// NextStuck is for an agent with a problem outside of the steps of its plan.
 const NextStuck = "Fix the problem that the message names on the server, for example free disk space. The agent retries automatically, within about a minute"
 
-// controlPlane is what to do, best first.
+// controlPlane holds the advice by reason, best first.
 var controlPlane = map[string][]string{
 	rkev1.KubernetesVersionMissingReason: {nextEditControlPlane},
 	rkev1.KubernetesVersionUnknownReason: {nextEditControlPlane, nextSeeReleases},
@@ -55,7 +60,7 @@ var controlPlane = map[string][]string{
 	rkev1.NoEtcdMachineReason:            {nextSeeMachines},
 	rkev1.NoControlPlaneMachineReason:    {nextSeeMachines},
 	rkev1.EtcdLostReason: {
-		"If the Secret belongs to an earlier Cluster of this name, and its data and snapshots are no longer needed, delete the Secret. Drover then creates this cluster: kubectl delete {kind} {object} -n {ns}",
+		"If the Secret belongs to an earlier Cluster of this name, and you do not need its data and snapshots, delete the Secret. Drover then creates this cluster: kubectl delete {kind} {object} -n {ns}",
 		"Only a snapshot can restore the data, and Drover cannot restore snapshots yet. Create another cluster and restore the snapshot there",
 		"List the remaining Machines: kubectl get machines.cluster.x-k8s.io -n {ns}",
 	},

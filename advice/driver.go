@@ -4,15 +4,16 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
-// Driver is what advice names of a NodeDriver.
+// Driver holds the names for advice about a NodeDriver.
 type Driver struct {
 	// URL is the driver's, without a password.
 	Name, URL string
-	// Job of the last probe; empty when there was none.
+	// Job of the last probe; empty without a probe.
 	Job string
 }
 
-// On is what to do about a reason of a NodeDriver's condition; what a probe's Job gave as its reason may be none of the driver's own.
+// On returns the advice for a reason of a NodeDriver's condition; a reason from a probe's Job may
+// be unknown here.
 func (d Driver) On(reason string) []string {
 	next, known := drivers[reason]
 	if !known {
@@ -29,7 +30,7 @@ const (
 	nextCRDs     = "List the CRDs: kubectl get crd -l io.cattle.node_driver.name={name}"
 )
 
-// drivers is by reason of a NodeDriver's condition.
+// drivers holds the advice by reason of a NodeDriver's condition.
 var drivers = map[string][]string{
 	v3.ReadyReason: nil, v3.ValidReason: nil, v3.DownloadedReason: nil, v3.InstalledReason: nil, v3.CompatibleReason: nil, v3.BuiltinReason: nil, v3.EstablishedReason: nil,
 	v3.InactiveReason:            {"Activate it: kubectl patch nodedriver {name} --type merge -p '{\"spec\":{\"active\":true}}'"},

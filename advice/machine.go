@@ -13,22 +13,24 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// Machine is what advice names of a machine. What is not known is empty.
+// Machine holds the names for advice about a machine. Unknown names are empty.
 type Machine struct {
 	Namespace, Name, UID, Kind, Driver, CAPIMachine, Cluster string
-	// NodeDriver is the object of the driver, which may have another name; the driver's stands for it where it is not known.
+	// NodeDriver is the name of the driver's NodeDriver object, which may differ from the driver's
+	// name; if unknown, the driver's name is used.
 	NodeDriver string
-	// CredentialNamespace and CredentialName are of the Secret that the machine names, Credential is as it names it.
+	// CredentialNamespace and CredentialName identify the Secret that the machine names; Credential
+	// is the name in the machine's spec.
 	CredentialNamespace, CredentialName, Credential string
 	// Bootstrap and State are Secrets; Instance is the server.
 	Bootstrap, State, Instance string
 	// Job is the last one, in namespace JobNamespace.
 	Job, JobNamespace string
-	// Cloned tells that the machine was made from a template, Deleting that it is being deleted.
+	// Cloned is true if the machine was made from a template, Deleting if it is being deleted.
 	Cloned, Deleting bool
-	// NamespaceGoing tells that its namespace is being deleted: nothing can be made in it.
+	// NamespaceGoing is true if its namespace is being deleted: no object can be created in it.
 	NamespaceGoing bool
-	// HasPlan tells that the machine's agent may clean its host by plan.
+	// HasPlan is true if the machine's agent may clean its host by plan.
 	HasPlan bool
 }
 
@@ -50,28 +52,29 @@ func (m Machine) Words() Words {
 	return w
 }
 
-// Attempt is how the last attempt failed: its class, and the reason that its Job gave, with its message.
+// Attempt is the failure of the last attempt: its class, and the reason and message of its Job.
 type Attempt struct {
 	Class, Reason, Message string
-	// Removes tells that it was to remove the server.
+	// Removes is true if the attempt was to remove the server.
 	Removes bool
 }
 
-// TellsOfAttempt reports whether a condition with the reason says how the last attempt ended.
+// TellsOfAttempt reports whether a condition with the reason describes the end of the last attempt.
 func TellsOfAttempt(reason string) bool {
 	return reason == rkev1.WaitingForRetryReason || reason == rkev1.AttemptsExhaustedReason || reason == rkev1.ServerMayExistReason
 }
 
-// Waits reports whether a reason goes away by itself or by another part's work; others are failures.
+// Waits reports whether a reason ends without an action of the user; other reasons are failures.
 func Waits(reason string) bool { return waits.Has(reason) }
 
-// On is what to do about a condition of the machine; last is nil when its last attempt did not fail.
+// On returns the advice for a condition of the machine; last is nil if its last attempt did not
+// fail.
 func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	if c.Status == metav1.ConditionTrue {
 		return nil
 	}
 	if last != nil && (!TellsOfAttempt(c.Reason) || last.Removes != (c.Type == rkev1.DeleteJobCondition)) {
-		last = nil // the condition tells of something else
+		last = nil // the condition is not about the last attempt
 	}
 	next := m.onReason(c, last)
 	if last != nil && last.Reason != rkev1.ServerMayExistReason {
@@ -93,7 +96,8 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	return filled
 }
 
-// onReason is what the reason says, with what it does not tell apart by itself.
+// onReason returns the advice for the reason, with the cases that the reason alone does not
+// distinguish.
 func (m Machine) onReason(c metav1.Condition, last *Attempt) []string {
 	switch {
 	case c.Reason == rkev1.CredentialMissingReason && m.CredentialName == "":
@@ -118,7 +122,8 @@ func (m Machine) onReason(c metav1.Condition, last *Attempt) []string {
 	return results[c.Reason].next
 }
 
-// forRemoval is for a machine that only has to go: no template helps it, and it can be given up.
+// forRemoval adapts the advice for a machine that is being deleted: templates do not help, and the
+// user can give up the server.
 func (m Machine) forRemoval(next []string) []string {
 	next = slices.DeleteFunc(slices.Clone(next), func(text string) bool {
 		return text == nextTemplate || text == nextOtherCredential || text == NextAbandon
@@ -126,11 +131,11 @@ func (m Machine) forRemoval(next []string) []string {
 	return append(next, NextAbandon)
 }
 
-// Says is what the class and the reason of a failure mean, for who does not know the words.
+// Says explains the class and the reason of a failure.
 func (m Machine) Says(last Attempt) string { return m.failure(last).says }
 
-// failure is the advice for an attempt that failed. What the cloud answered says best what to do; else the Job's reason does, unless it says
-// no more than to read on or to try again.
+// failure returns the advice for a failed attempt. The advice for the cloud's answer comes first;
+// then the advice for the Job's reason, unless it is only to read the log or to retry.
 func (m Machine) failure(last Attempt) failure {
 	result, class := results[last.Reason], classes[cmp.Or(last.Class, rkev1.ClassUnknown)]
 	if how := processEnded.FindString(last.Message); how != "" && last.Reason == rkev1.DriverUnresponsiveReason {
@@ -155,7 +160,8 @@ func (m Machine) failure(last Attempt) failure {
 	return failure{says: strings.TrimSuffix(says, ". "), next: append(slices.Clone(class.next), result.next...)}
 }
 
-// toClean is what to do about a host that was not cleaned, by what the last attempt failed at and whether there is another way.
+// toClean returns the advice about a host that was not cleaned. It depends on the error of the last
+// attempt and on whether the agent can clean the host.
 func (m Machine) toClean(last Attempt, next []string) []string {
 	next = slices.Clone(next)
 	if strings.Contains(last.Message, notLoggedIn) {
@@ -167,23 +173,25 @@ func (m Machine) toClean(last Attempt, next []string) []string {
 	return next
 }
 
-// notLoggedIn is how a message of jobrunner/operation says that the host did not let the Job in.
+// notLoggedIn is the text in messages of jobrunner/operation for a host that rejected the Job's
+// login.
 const notLoggedIn = "not cleaned: logging in: "
 
-// restored is how messages of jobrunner/operation say that the state may be older than the server, or that nothing is known of how that was asked for.
+// restored matches the messages of jobrunner/operation for a state that may be older than the
+// server, or without a record of the request for the server.
 var restored = regexp.MustCompile(`which was restored from a backup|from before a restore|an earlier attempt requested server`)
 
-// processEnded is how a message of jobrunner/operation/plugin says that the driver's process ended.
+// processEnded matches the message of jobrunner/operation/plugin for a driver's process that ended.
 var processEnded = regexp.MustCompile(`its process ended (immediately|during \w+)`)
 
-// failure is what a class of failures, or the reason that a Job gave, means and what to do about it. What a reason's own words say is not
-// said again.
+// failure explains a class of failures, or the reason of a Job, and holds the advice. It does not
+// repeat the words of the reason.
 type failure struct {
 	says string
 	next []string
 }
 
-// Advice that comes up again and again.
+// Advice for several reasons.
 const (
 	nextClean    = "If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes"
 	nextLogs     = "Read the whole log: drover logs {name} -n {ns}"
@@ -201,7 +209,7 @@ const (
 	nextFields   = "List the fields: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1"
 	nextJobPods  = "Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"
 	nextRestore  = "Restore the Secret {state} from a backup, if one exists"
-	// A file, for what is written on a command line can be read by others and is kept in the shell's history.
+	// From a file, because other users can read a command line, and the shell's history keeps it.
 	nextMakeCredential  = "Create the Secret {credential} with one key per credential field, from files that contain only the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
 	nextEditCredential  = "Put a valid credential into Secret {credential} (values are base64). The next attempt uses it: kubectl -n {credentialns} edit secret {credentialname}"
 	nextOtherCredential = "Or name an existing one in {where}"
@@ -214,7 +222,7 @@ const (
 	nextMendHost  = "Fix the problem that the message names on the host, then: drover retry {name} -n {ns}"
 	nextReachHost = "Allow SSH from the management cluster to the host, and authorize one of the machine's keys on the host (docs/drivers.md, Another key for a host). Then: drover retry {name} -n {ns}"
 	nextAgent     = "Or allow the host's agent to reach the manager, and read the agent's report: drover logs {name} -n {ns} --agent"
-	// A host that was installed anew has another host key.
+	// A reinstalled host has another host key.
 	nextAbandonHost = "If the host is gone or was reinstalled, or after you cleaned it by hand as docs/drivers.md describes: drover abandon {name} -n {ns}"
 	restartKubelet  = ` -n {ns} -- "sudo systemctl try-restart 'k3s*' 'rke2*' 'kubelet*'"`
 	// NextRegister is for a server whose Node was deleted.
@@ -223,7 +231,7 @@ const (
 	NextNode = "Read the log of the server's bootstrap: drover ssh {name} -n {ns} -- 'cloud-init status --long || journalctl -b -n 50'"
 )
 
-// Advice for what a reason alone does not tell apart.
+// Advice for cases that a reason alone does not distinguish.
 var (
 	noCredential = []string{"Create a Secret with the keys that the message above names, from files that contain only the value: kubectl -n {ns} create secret generic NAME --from-file=FIELD=FILE",
 		"Name it in spec.common.cloudCredentialSecretName of {where}", nextTemplate, nextItself}
@@ -231,19 +239,21 @@ var (
 		"Namespace {ns} is being deleted, so no Secret can be created in it. Share a valid credential from another namespace: " +
 			"kubectl -n NAMESPACE annotate secret NAME drover.cattle.io/allowed-namespaces={ns}",
 		"Then name that credential in the machine: kubectl -n {ns} patch {resource} {name} --type merge -p '{\"spec\":{\"common\":{\"cloudCredentialSecretName\":\"NAMESPACE:NAME\"}}}'"}
-	// inOwnNamespace is what a namespace that is being deleted does not let happen.
+	// inOwnNamespace is the advice that a user cannot follow in a namespace that is being deleted.
 	inOwnNamespace = append([]string{nextMakeCredential, nextEditCredential, nextOwnCredential}, noCredential[:2]...)
-	// A remove that failed is tried again, unlike one that cannot tell whether there is a server.
+	// The manager retries a failed remove, but not an attempt that cannot find out whether a server
+	// exists.
 	stillThere = []string{nextRetry, nextCloud, NextAbandon}
-	// Nothing is tried again before somebody has looked.
+	// No retry starts before a user has checked the cloud.
 	lookFirst = []string{nextCloud, "When no server is left, retry: drover retry {name} -n {ns}", nextLogs}
-	// A state that knows the server keeps it, which the only server with the cluster's data needs.
+	// A state that records the server keeps the server, which matters for the only server with the
+	// cluster's data.
 	laterState = []string{
 		"To keep the server, restore only the Secret {state} from a later backup, without metadata.ownerReferences, uid and resourceVersion: " +
 			"kubectl -n {ns} replace -f {state}.yaml",
 		"If the Secret does not exist now: kubectl -n {ns} create -f {state}.yaml",
 	}
-	// generic has no cloud that could refuse a place or a size.
+	// generic has no cloud that could reject a place or a size.
 	hostInvalid = failure{"The host, or the machine's settings for it, cannot be used", []string{
 		"Correct the value that the driver's message names (address, port, user or SSH key of the host). A retry without a change fails again", nextTemplate, nextItself}}
 	noBootstrap = []string{"Correct spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template): kubectl -n {ns} edit machine.cluster.x-k8s.io {capi}"}
@@ -261,7 +271,8 @@ var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason,
 	rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason, rkev1.PlanDeliveredReason, rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason,
 	rkev1.WaitingForProbesReason, rkev1.MachineDeletingReason)
 
-// machine is by reason of a condition. NodeSilent, and who a machine waits for to own it, the messages and drover why tell.
+// machine holds the advice by reason of a condition. For NodeSilent, and for the owner that a
+// machine waits for, the messages and drover why suffice.
 var machine = map[string][]string{
 	rkev1.WaitingForClusterReason: {"Check whether the Cluster exists: kubectl -n {ns} get cluster.cluster.x-k8s.io {cluster}", "The CAPI Machine must name it in spec.clusterName"},
 	rkev1.WaitingForInfrastructureReason: {"See the state of the Cluster's infrastructure: kubectl -n {ns} describe cluster.cluster.x-k8s.io {cluster}",
@@ -315,7 +326,7 @@ var machine = map[string][]string{
 	rkev1.DeletingReason:       {nextWatch},
 }
 
-// classes are by class of the last attempt's failure.
+// classes holds the advice by class of the last attempt's failure.
 var classes = map[string]failure{
 	rkev1.ClassInvalid: {"The cloud or the driver rejects the request", []string{
 		"Correct the option that the driver's message names (region, size, image, a missing option). A retry without a change fails again", nextTemplate, nextItself}},
@@ -327,7 +338,8 @@ var classes = map[string]failure{
 	rkev1.ClassUnknown:      {"The driver's message is not recognized", []string{"Read the driver's own message above", nextLogs, nextRetry}},
 }
 
-// results are by the reason a Job itself gave for its failure, and by the reasons for which the manager can make no Job or one does not start.
+// results holds the advice by the reason of a Job's failure, and by the reasons for which the
+// manager cannot create a Job or a Job does not start.
 var results = map[string]failure{
 	rkev1.CancelledReason:            {"The Job was stopped, and it saved its state. The next attempt takes over a server that this Job requested, or looks for it", nil},
 	rkev1.RequestInvalidReason:       {"The Job could not read its request", []string{"The manager and the image of its Jobs must have the same version"}},

@@ -8,16 +8,18 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// page is the address of the page that has a heading for each reason.
+// page is the address of the page with a heading for each reason.
 const page = "https://github.com/drover-project/drover/blob/main/docs/troubleshooting.md#"
 
-// unadvised are reasons whose conditions carry no advice, and which a user may still want to look up.
+// unadvised are reasons whose conditions carry no advice, but which have a heading in the
+// documentation.
 var unadvised = sets.New(rkev1.WaitingForOwnerReason, rkev1.NodeSilentReason, rkev1.ServerNotSeenReason, rkev1.NotVerifiedReason,
 	rkev1.BootstrapFormatUnknownReason, rkev1.AgentSecretsMissingReason, rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason,
 	rkev1.WaitingForMachinesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason,
 	rkev1.PlanDeliveredReason, rkev1.ApplyingPlanReason, rkev1.MachineDeletingReason)
 
-// Page returns the address of the heading of a reason or class in docs/troubleshooting.md, and "" for a reason that has none.
+// Page returns the address of the heading of a reason or class in docs/troubleshooting.md, and ""
+// for a reason without a heading.
 func Page(reason string) string {
 	if !known(reason) {
 		return ""

@@ -16,24 +16,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// HashAnnotation on an applied object is a hash of what was applied. Without it, a field that is no longer desired would
-// stay, for what is desired would still all be there.
+// HashAnnotation on an applied object is a hash of the applied content. Without it, the removal of
+// a field from the desired object would go unnoticed, because the rest of the desired content still
+// matches.
 const HashAnnotation = "drover.cattle.io/applied-hash"
 
 // Applier applies objects for one field owner.
 type Applier struct {
 	// Client writes.
 	Client client.Client
-	// Reader reads live: a stale cache would bring back what was changed meanwhile.
+	// Reader reads live: a stale cache would revert concurrent changes.
 	Reader client.Reader
 	// Owner is the field owner.
 	Owner string
-	// Check is asked before an object that is there is written over; its error is returned, and nothing written. All may be
-	// written over without it.
+	// Check runs before an existing object is overwritten. Its error is returned, and nothing is
+	// written. Without it, every object may be overwritten.
 	Check func(ctx context.Context, live client.Object) error
 }
 
-// Apply makes obj so unless it is, and tells whether it wrote. Fields of other owners stay, but for those that obj names.
+// Apply applies obj unless the live object matches it, and reports whether it wrote. Fields of
+// other owners stay, except those that obj names.
 func (a Applier) Apply(ctx context.Context, obj client.Object) (bool, error) {
 	desired, err := a.desired(obj)
 	if err != nil {
@@ -42,7 +44,7 @@ func (a Applier) Apply(ctx context.Context, obj client.Object) (bool, error) {
 	return a.change(ctx, desired)
 }
 
-// change makes desired so unless it is.
+// change applies desired unless the live object matches it.
 func (a Applier) change(ctx context.Context, desired *unstructured.Unstructured) (bool, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(desired.GroupVersionKind())
@@ -61,14 +63,15 @@ func (a Applier) change(ctx context.Context, desired *unstructured.Unstructured)
 	return true, a.write(ctx, desired)
 }
 
-// Write applies objs, all at the same time, without looking at what is there: for what the caller has looked at, at one
-// request each instead of two. An object has the UID then of what was written. Of several errors the first object's is returned.
+// Write applies objs concurrently without reading the live objects: for objects that the caller has
+// read, at one request each instead of two. Each object then has the UID of the written one. If
+// several fail, Write returns the first object's error.
 func (a Applier) Write(ctx context.Context, objs ...client.Object) error {
 	return a.each(objs, func(desired *unstructured.Unstructured) error { return a.write(ctx, desired) })
 }
 
-// Add creates objs, all at the same time: what is known to be new costs one request. What is there all the same is made so as
-// Apply does it. Of several errors the first object's is returned.
+// Add creates objs concurrently: new objects cost one request each. Existing ones are applied as by
+// Apply. If several fail, Add returns the first object's error.
 func (a Applier) Add(ctx context.Context, objs ...client.Object) error {
 	return a.each(objs, func(desired *unstructured.Unstructured) error {
 		err := a.Client.Create(ctx, desired.DeepCopy(), client.FieldOwner(a.Owner))
@@ -108,7 +111,7 @@ func (a Applier) write(ctx context.Context, desired *unstructured.Unstructured) 
 	return nil
 }
 
-// All applies objs in their order and counts what it wrote.
+// All applies objs in their order and returns the number of writes.
 func (a Applier) All(ctx context.Context, objs ...client.Object) (int, error) {
 	wrote := 0
 	for _, obj := range objs {
@@ -123,7 +126,8 @@ func (a Applier) All(ctx context.Context, objs ...client.Object) (int, error) {
 	return wrote, nil
 }
 
-// Create makes obj unless there is one of its name, which is then left to whoever changed it.
+// Create creates obj unless an object of its name exists, and reports whether it did. It does not
+// change an existing object.
 func (a Applier) Create(ctx context.Context, obj client.Object) (bool, error) {
 	live := &unstructured.Unstructured{}
 	gvk, err := apiutil.GVKForObject(obj, a.Client.Scheme())
@@ -148,7 +152,8 @@ func (a Applier) Create(ctx context.Context, obj client.Object) (bool, error) {
 	return true, nil
 }
 
-// desired is obj as it is sent: with its kind and hash, without its status and without what the server fills in.
+// desired returns obj as it is sent: with its kind and hash, without its status and without empty
+// fields.
 func (a Applier) desired(obj client.Object) (*unstructured.Unstructured, error) {
 	gvk, err := apiutil.GVKForObject(obj, a.Client.Scheme())
 	if err != nil {
@@ -177,7 +182,7 @@ func (a Applier) desired(obj client.Object) (*unstructured.Unstructured, error) 
 	return out, nil
 }
 
-// prune drops nulls, which typed objects have for what they do not say, such as the creation time.
+// prune drops nulls, which typed objects have for unset fields, such as the creation time.
 func prune(value any) {
 	switch v := value.(type) {
 	case map[string]any:

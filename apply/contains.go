@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// contains tells whether live has everything that desired has. Lists must have the same items; maps of live may have more
-// keys, for the server fills in defaults, and lack zero values, which it leaves out. Numbers may be of different Go types.
+// contains reports whether live has everything that desired has. Lists must have the same items.
+// Maps of live may have more keys, because the server sets defaults, and may lack zero values,
+// which the server omits. Numbers may be of different Go types.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:

@@ -1,5 +1,7 @@
-// Package apply puts desired objects into a cluster by server-side apply, each with a fixed field owner, and leaves alone
-// what is already so: a restart writes nothing. Several replicas may apply the same at the same time.
+// Package apply writes desired objects by server-side apply, each with a fixed field owner, and
+// does not write objects that already match: a restart writes nothing. Several replicas may apply
+// the same objects at the same time.
 //
-// It reads and writes: whatever it is given. Who asks: controllers, and cmd/manager when it starts.
+// It reads and writes the objects that it is given. Its callers are the controllers, and
+// cmd/manager when it starts.
 package apply

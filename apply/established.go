@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NotAccepted gives the reason why the API server does not take the names of crd, or "".
+// NotAccepted returns why the API server does not accept the names of crd, or "".
 func NotAccepted(crd *apiextensionsv1.CustomResourceDefinition) string {
 	if accepted := apihelpers.FindCRDCondition(crd, apiextensionsv1.NamesAccepted); accepted != nil && accepted.Status == apiextensionsv1.ConditionFalse {
 		return accepted.Message
@@ -20,10 +20,12 @@ func NotAccepted(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// establishedInterval is how often is looked whether a CRD is served, which it is in less than a second.
+// establishedInterval is the interval between checks of a CRD, which is usually served in less than
+// a second.
 const establishedInterval = 100 * time.Millisecond
 
-// AwaitEstablished waits until the CRDs of these names are served, or the context ends. It needs a reader without a cache.
+// AwaitEstablished waits until the CRDs of these names are served, or the context ends. It needs a
+// reader without a cache.
 func AwaitEstablished(ctx context.Context, live client.Reader, names ...string) error {
 	for _, name := range names {
 		refusal := ""

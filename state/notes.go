@@ -10,26 +10,27 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// Claim is the note, on the state Secret, of the Job that was started last. It is written before the Job is, so that a
-// number is never given twice and a failed attempt is remembered after its Job is gone.
+// Claim is the note, on the state Secret, of the last started Job. It is written before the Job, so
+// that no number is used twice, and a failed attempt is remembered after its Job is gone.
 type Claim struct {
 	Operation Operation
 	// Attempt is the Job's number. Create and Remove count apart, each from 1.
 	Attempt int32
-	// Try counts the attempts since Hash last changed: back-off starts again when the user has changed something.
+	// Try counts the attempts since Hash last changed: the back-off starts again after a change.
 	Try int32
-	// Made counts those of them that made a server and then failed, before this one: each cost money.
+	// Made counts the attempts among them that made a server and then failed, before this one: each
+	// cost money.
 	Made int32
-	// Hash of what was asked for.
+	// Hash of the request.
 	Hash string
 }
 
-// MaxAttempt is the highest number that is believed: a pod can write what it likes where its number stands. At the slowest
-// pace it is reached after years.
+// MaxAttempt is the highest accepted number: a pod can overwrite its number. At the longest
+// back-off, it takes years to reach it.
 const MaxAttempt = 100_000
 
-// Again is the claim of the attempt after this one, as the given try, of which none has made a server. After the highest number
-// they begin anew.
+// Again returns the claim of the next attempt, with the given try and with Made at 0. After
+// MaxAttempt the numbers start again at 1.
 func (c Claim) Again(try int32) Claim {
 	return Claim{Operation: c.Operation, Attempt: c.Attempt%MaxAttempt + 1, Try: try}
 }
@@ -40,28 +41,28 @@ const (
 	claimAttempt   = "drover.cattle.io/claimed-attempt"
 	claimTry       = "drover.cattle.io/claimed-try"
 	claimMade      = "drover.cattle.io/claimed-made"
-	// What the server is made with stands here too, so that it can be removed without its NodeDriver, also after status
-	// was lost, as it is when clusterctl moves a cluster.
+	// The driver and the name of the server are noted too, so that the server can be removed
+	// without its NodeDriver, even if the status was lost, as when clusterctl moves a cluster.
 	claimDriver       = "drover.cattle.io/driver"
 	claimInstanceName = "drover.cattle.io/instance-name"
 	claimLost         = "drover.cattle.io/state-lost"
 )
 
-// Notes are what the manager writes into a state Secret's annotations.
+// Notes are the manager's annotations on a state Secret.
 type Notes struct {
 	Claim Claim
-	// Driver and InstanceName are what the server is made with.
+	// Driver and InstanceName are the driver and the name of the server.
 	Driver       DriverRef
 	InstanceName string
 	// TaggedUID is the UID with which the machine's servers are tagged.
 	TaggedUID string
 	// PodAccount is the service account of the machine's Jobs.
 	PodAccount string
-	// Lost says that what the state had said before was lost.
+	// Lost is true if the earlier content of the state was lost.
 	Lost bool
 }
 
-// Annotations are the notes as they are written.
+// Annotations returns the notes as annotations.
 func (n Notes) Annotations() (map[string]string, error) {
 	driver, err := json.Marshal(n.Driver)
 	if err != nil {
@@ -81,7 +82,8 @@ func (n Notes) Annotations() (map[string]string, error) {
 		annotations[claimMade] = strconv.Itoa(int(n.Claim.Made))
 	}
 	if n.Claim.Operation == Remove {
-		// A move forgets that the machine is being deleted, so it has to wait. While a server is made, the machine itself says so.
+		// A move does not preserve the deletion of the machine, so it has to wait. During a create,
+		// the machine's own annotation blocks the move.
 		annotations[rkev1.BlockMoveAnnotation] = ""
 	}
 	if n.Lost {
@@ -90,14 +92,15 @@ func (n Notes) Annotations() (map[string]string, error) {
 	return annotations, nil
 }
 
-// DropClaim takes the claim out of a state Secret's annotations: what it claimed has to be looked at anew.
+// DropClaim removes the claim from a state Secret's annotations, so that the next Job verifies its
+// result again.
 func DropClaim(annotations map[string]string) {
 	for _, key := range []string{claimOperation, claimAttempt, claimTry, rkev1.RequestHashAnnotation, rkev1.BlockMoveAnnotation} {
 		delete(annotations, key)
 	}
 }
 
-// CopyNotes returns those of a state Secret's annotations that are notes, for a copy of it.
+// CopyNotes returns the notes among a state Secret's annotations, for a copy of it.
 func CopyNotes(annotations map[string]string) map[string]string {
 	notes := map[string]string{}
 	for _, key := range []string{claimOperation, claimAttempt, claimTry, claimMade, rkev1.RequestHashAnnotation, claimDriver, claimInstanceName, claimLost,
@@ -109,8 +112,8 @@ func CopyNotes(annotations map[string]string) map[string]string {
 	return notes
 }
 
-// ReadDriver reads from a state Secret's annotations which driver the last Job ran. One that cannot have been written by the
-// manager, for the machine's status would not take it, counts as none.
+// ReadDriver reads the driver of the last Job from a state Secret's annotations. A value that the
+// manager cannot have written, because the machine's status would reject it, counts as missing.
 func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
 	err := json.Unmarshal([]byte(annotations[claimDriver]), &driver)
 	if err != nil || driver.Name == "" || len(validation.IsValidLabelValue(driver.Name)) > 0 ||
@@ -120,10 +123,11 @@ func ReadDriver(annotations map[string]string) (driver DriverRef, ok bool) {
 	return driver, true
 }
 
-// NoteLost notes among a state Secret's annotations that what it had said before was lost (see Request.MayExist).
+// NoteLost notes in a state Secret's annotations that its earlier content was lost (see
+// Request.MayExist).
 func NoteLost(annotations map[string]string) { annotations[claimLost] = "true" }
 
-// ReadClaim reads the note from a state Secret; ok is false when there is none.
+// ReadClaim reads the claim from a state Secret; ok is false without a valid claim.
 func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	operation := Operation(annotations[claimOperation])
 	attempt, ok := ReadCount(annotations[claimAttempt], 1)
@@ -135,7 +139,7 @@ func ReadClaim(annotations map[string]string) (claim Claim, ok bool) {
 	return Claim{Operation: operation, Attempt: attempt, Try: try, Made: made, Hash: annotations[rkev1.RequestHashAnnotation]}, true
 }
 
-// ReadCount reads a number from least to MaxAttempt; of what is none, least.
+// ReadCount reads a number from least to MaxAttempt; for any other text it returns least.
 func ReadCount(text string, least int32) (number int32, ok bool) {
 	read, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || int32(read) < least || read > MaxAttempt {
@@ -144,7 +148,8 @@ func ReadCount(text string, least int32) (number int32, ok bool) {
 	return int32(read), true
 }
 
-// ReadCredential reads the credential that the last Job was given. One whose name no machine's status takes counts as none.
+// ReadCredential reads the credential of the last Job. A credential whose name a machine's status
+// would reject counts as missing.
 func ReadCredential(data map[string][]byte) (Credential, error) {
 	var credential Credential
 	if err := decode(data, CredentialKey, maxCredential, &credential); err != nil {

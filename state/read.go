@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-// Bounds of what a pod may tell: it runs a driver that nobody has looked at.
+// Bounds of a pod's documents: the pod runs an unreviewed driver.
 const (
 	maxDocument    = 64 << 10
 	MaxMessage     = 2 << 10
@@ -42,16 +42,17 @@ const (
 	firstYear, lastYear = 2000, 9000
 )
 
-// MaxAddress is how many characters an address may have.
+// MaxAddress is the maximum number of characters of an address.
 const MaxAddress = clouds.MaxAddress
 
-// ErrNoDocument tells that the state Secret does not hold the document yet.
-var ErrNoDocument = errors.New("there is no such document")
+// ErrNoDocument reports that the state Secret does not contain the document yet.
+var ErrNoDocument = errors.New("the document does not exist")
 
-// ReadResult reads how the last operation ended: its pod's own word (ResultKey) or, where that left none, what Kubernetes told (VerdictKey).
+// ReadResult reads the end of the last operation: the pod's own document (ResultKey) or, if the pod
+// left none, the manager's (VerdictKey).
 func ReadResult(data map[string][]byte, key string) (Result, error) {
 	var r Result
-	// A probe's result carries the driver's flags, so that it is longer than other documents.
+	// A probe's result contains the driver's flags, so it is longer than other documents.
 	if err := decode(data, key, maxResult, &r); err != nil {
 		return Result{}, err
 	}
@@ -59,7 +60,7 @@ func ReadResult(data map[string][]byte, key string) (Result, error) {
 		return Result{}, fmt.Errorf("reading %s: unknown outcome %.40q", key, string(r.Outcome))
 	}
 	if r.Attempt < 0 || r.Attempt > MaxAttempt {
-		return Result{}, fmt.Errorf("reading %s: there is no attempt %d", key, r.Attempt)
+		return Result{}, fmt.Errorf("reading %s: invalid attempt number %d", key, r.Attempt)
 	}
 	if !slices.Contains(operations, r.Operation) {
 		return Result{}, fmt.Errorf("reading %s: unknown operation %.40q", key, string(r.Operation))
@@ -90,7 +91,8 @@ func ReadResult(data map[string][]byte, key string) (Result, error) {
 
 var classes = []string{rkev1.ClassInvalid, rkev1.ClassUnauthorized, rkev1.ClassQuota, rkev1.ClassCapacity, rkev1.ClassThrottled, rkev1.ClassTransient}
 
-// plausible drops a time that cannot be, such as one whose year in UTC has five digits: the API takes no status with it.
+// plausible drops an impossible time, such as one whose year in UTC has five digits: the API would
+// reject the whole status.
 func plausible(t time.Time) time.Time {
 	if year := t.UTC().Year(); year < firstYear || year > lastYear {
 		return time.Time{}
@@ -98,7 +100,8 @@ func plausible(t time.Time) time.Time {
 	return t
 }
 
-// checkScan refuses what no cloud would tell; a report that is cut short would make servers look gone.
+// checkScan rejects a report with impossible values instead of truncating it: in a truncated
+// report, servers would look gone.
 func checkScan(report *ScanReport) error {
 	if report == nil {
 		return nil
@@ -122,7 +125,7 @@ func checkScan(report *ScanReport) error {
 	return nil
 }
 
-// ReadServer reads what is known of the server.
+// ReadServer reads the known facts about the server.
 func ReadServer(data map[string][]byte) (Server, error) {
 	var s Server
 	if err := decode(data, ServerKey, maxDocument, &s); err != nil {
@@ -150,8 +153,8 @@ func ReadServer(data map[string][]byte) (Server, error) {
 	return s, nil
 }
 
-// ReadJournal reads how far the last operation came. An operation that is none is left out rather than refused: whether a
-// server may exist is what the phase says, and a removal needs no more.
+// ReadJournal reads the progress of the last operation. It drops an unknown operation instead of
+// rejecting the journal: the phase shows whether a server may exist, which is enough for a removal.
 func ReadJournal(data map[string][]byte) (Journal, error) {
 	var j Journal
 	if err := decode(data, JournalKey, maxDocument, &j); err != nil {
@@ -193,7 +196,7 @@ func isNoID(text string) bool {
 	return len(text) > maxID || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > unicode.MaxASCII || r == 0x7f })
 }
 
-// reason makes sure that a condition takes it: one word of letters and digits.
+// reason turns a text into a valid reason of a condition: one word of letters and digits.
 func reason(text string) string {
 	word := strings.Map(func(r rune) rune {
 		if (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') {
@@ -208,7 +211,7 @@ func reason(text string) string {
 	return word[:min(len(word), maxReason)]
 }
 
-// Printable keeps of a text what a terminal and the API can take, at most limit bytes.
+// Printable keeps the characters of a text that a terminal and the API accept, at most limit bytes.
 func Printable(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || (unicode.IsPrint(r) && r != unicode.ReplacementChar) {

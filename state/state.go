@@ -9,30 +9,30 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// State is a state Secret, read as a whole and once. What is missing in it is zero; a document that cannot be read says so by
-// itself, for the others are good all the same.
+// State is a state Secret, read as a whole and once. Missing parts are zero. A document that cannot
+// be read has its own error, because the others are still valid.
 type State struct {
 	// Claim of the Job that was started last; Claimed is false before the first.
 	Claim   Claim
 	Claimed bool
-	// Driver is what the last Job ran; nil when that is not noted.
+	// Driver is the driver of the last Job; nil if it is not noted.
 	Driver *DriverRef
-	// InstanceName is the server's name, which must stay what it was.
+	// InstanceName is the server's name, which must not change.
 	InstanceName string
 	// TaggedUID is the UID with which the machine's servers are tagged.
 	TaggedUID string
-	// Lost says that what the state had said before was lost.
+	// Lost is true if the earlier content of the state was lost.
 	Lost bool
 
-	// What the pod left.
+	// The pod's documents.
 	Journal Document[Journal]
 	Server  Document[Server]
 	Result  Document[Result]
-	// Verdict is how the last Job ended that left no Result.
+	// Verdict is the end of the last Job if it left no Result.
 	Verdict Document[Result]
-	// Credential is the one given to the last Job, where an earlier manager kept it.
+	// Credential of the last Job, if an earlier manager kept it in the state.
 	Credential Document[Credential]
-	// ExtractedConfig is the machine directory, a tar.gz that nobody has looked at.
+	// ExtractedConfig is the machine directory, an unverified tar.gz.
 	ExtractedConfig []byte
 	// PrivateKey, PublicKey and KnownHosts are the server's access data, OpenSSH formats.
 	PrivateKey, PublicKey, KnownHosts []byte
@@ -40,21 +40,22 @@ type State struct {
 	log []byte
 }
 
-// Document is one of the JSON documents; the zero value is one that is not there.
+// Document is one of the JSON documents; the zero value is a missing document.
 type Document[T any] struct {
 	Value T
-	// Err says why a document that is there cannot be read.
+	// Err is why an existing document cannot be read.
 	Err  error
 	read bool
 }
 
-// IsRead reports whether the document is there and was read.
+// IsRead reports whether the document exists and was read.
 func (d Document[T]) IsRead() bool { return d.read }
 
-// IsAbsent reports whether there is no such document. One that cannot be read is not absent.
+// IsAbsent reports whether the document does not exist. A document that cannot be read is not
+// absent.
 func (d Document[T]) IsAbsent() bool { return !d.read && d.Err == nil }
 
-// Read reads a state Secret; nil is one that is not there.
+// Read reads a state Secret; nil stands for a missing one.
 func Read(secret *corev1.Secret) State {
 	if secret == nil {
 		return Of(nil)
@@ -65,13 +66,14 @@ func Read(secret *corev1.Secret) State {
 		s.Driver = &driver
 	}
 	if s.InstanceName == "" {
-		// Before the journal has the server's name, it is the one that the manager noted.
+		// Before the journal contains the server's name, use the name that the manager noted.
 		if name := secret.Annotations[claimInstanceName]; len(validation.IsDNS1123Label(name)) == 0 {
 			s.InstanceName = name
 		}
 	}
 	s.Lost = secret.Annotations[claimLost] == "true"
-	// Before the UID in the tags was noted it was the one in the label, which the last claim wrote.
+	// Managers that did not note the UID in the tags used the UID in the label, which the last
+	// claim wrote.
 	for _, uid := range []string{secret.Annotations[rkev1.TaggedUIDAnnotation], secret.Labels[rkev1.MachineUIDLabel]} {
 		if s.TaggedUID == "" && len(validation.IsValidLabelValue(uid)) == 0 {
 			s.TaggedUID = uid
@@ -99,13 +101,14 @@ func documentOf[T any](value T, err error) Document[T] {
 	return Document[T]{Value: value, Err: err, read: err == nil}
 }
 
-// NothingMade reports whether the state shows that no driver was ever asked for a server: then none has to be removed. A
-// document that cannot be read shows no such thing.
+// NothingMade reports whether the state shows that no driver was ever asked for a server, so that
+// none has to be removed. A document that cannot be read does not show this.
 func (s State) NothingMade() bool {
 	return s.Journal.IsAbsent() && s.Server.IsAbsent() && len(s.ExtractedConfig) == 0
 }
 
-// ServerMayExist reports whether there may be a server, as far as the state tells. What cannot be read may mean one.
+// ServerMayExist reports whether a server may exist, according to the state. A document that cannot
+// be read may mean a server.
 func (s State) ServerMayExist() bool {
 	for _, err := range []error{s.Journal.Err, s.Server.Err, s.Result.Err} {
 		if err != nil {
@@ -118,7 +121,7 @@ func (s State) ServerMayExist() bool {
 	return !s.NothingMade()
 }
 
-// LogTail is the end of the last operation's log.
+// LogTail returns the end of the last operation's log.
 func (s State) LogTail() string {
 	return Printable(string(s.log[max(0, len(s.log)-maxLogTail):]), maxLogTail)
 }
