@@ -1,4 +1,5 @@
-// Package attempt runs Jobs for the objects that want something done at a cloud: machines, NodeDrivers (a probe) and ServerScans.
+// Package attempt runs Jobs for the objects that need work at a cloud: machines,
+// NodeDrivers (a probe) and ServerScans.
 //
 //	Unclaimed ──claim n──▶ Claimed ──Job n──▶ Running ──▶ Succeeded
 //	                          ▲                  └──────▶ Failed ──claim n+1──▶ Claimed …
@@ -34,7 +35,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// Runner runs the Jobs of one controller. Its Applier's Client writes, its Reader reads live, its Owner is the controller's field owner.
+// Runner runs the Jobs of one controller. Its Applier's Client writes, its Reader reads live, its
+// Owner is the controller's field owner.
 type Runner struct {
 	apply.Applier
 	// Cache is asked for a Job before the API server is, if given: it may be too new to be there.
@@ -75,8 +77,8 @@ func (o Subject) check(live client.Object) *TakenError {
 	return &TakenError{Kind: live.GetObjectKind().GroupVersionKind().Kind, Name: live.GetName(), Live: live, Predecessor: o.Succeeds(live)}
 }
 
-// Look collects all there is to judge an attempt by, beside what e has: its Job, if it is the subject's, and the pods that carry the labels,
-// if they are worth a look.
+// Look collects the evidence about an attempt that e does not have yet: its Job, if it is the
+// subject's, and the pods with the labels, if they are of use.
 func (r Runner) Look(ctx context.Context, o Subject, e jobrunner.Evidence, name types.NamespacedName, pods func() client.MatchingLabels) (Attempt, error) {
 	job := &batchv1.Job{}
 	err := cmp.Or(r.Cache, r.Reader).Get(ctx, name, job)
@@ -97,7 +99,8 @@ func (r Runner) Look(ctx context.Context, o Subject, e jobrunner.Evidence, name 
 	return Judge(e), nil
 }
 
-// isSilent reports whether a pod is worth a look: it may hold the Job up, or have ended without a word.
+// isSilent reports whether the pods are of use: one may hold the Job up, or may have ended without
+// a result.
 func isSilent(e jobrunner.Evidence) bool {
 	return !e.Told() && (e.Job == nil || ptr.Deref(e.Job.Status.Ready, 0) == 0)
 }
@@ -129,7 +132,7 @@ func (r Runner) Record(ctx context.Context, a Attempt, record *corev1.Secret) (*
 	return noted, nil
 }
 
-// InvalidError says that a Secret that a Job needs cannot be made of what there is.
+// InvalidError reports that a Secret that a Job needs cannot be built from its inputs.
 type InvalidError struct {
 	// Pull is true for the pull Secret, false for the request.
 	Pull bool
@@ -142,7 +145,8 @@ func (e *InvalidError) Error() string { return e.Err.Error() }
 // Unwrap gives the cause.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// secrets are those that the task's Job reads: its request first and, if it needs one, its pull Secret. They belong to one attempt.
+// secrets returns the Secrets that the task's Job reads: its request first and, if it needs one,
+// its pull Secret. They belong to one attempt.
 func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Object, error) {
 	if !slices.Contains([]string{"", task.Request.Namespace}, r.Settings.PullNamespace) {
 		// Reads only the Secrets that the manager's flags name, and only in the manager's
@@ -231,7 +235,7 @@ func (r Runner) Start(ctx context.Context, o Subject, p Plan) error {
 	if own[0], err = jobrunner.RequestSecret(p.Task); err != nil {
 		return &InvalidError{Err: err}
 	}
-	// The RoleBinding is let pass only when its Role is there.
+	// The API server allows the RoleBinding only if its Role exists.
 	if p.New {
 		err, own = applier.Add(ctx, access...), append(own, binding)
 	} else {
@@ -264,7 +268,7 @@ func (p Plan) begin(ctx context.Context, applier apply.Applier) error {
 	return cmp.Or(refused, err)
 }
 
-// create makes a Job, unless it is there.
+// create creates a Job, unless it exists.
 func (r Runner) create(ctx context.Context, job *batchv1.Job, check func(context.Context, client.Object) error) error {
 	err := r.Client.Create(ctx, job, client.FieldOwner(r.Owner))
 	if !apierrors.IsAlreadyExists(err) {
@@ -349,7 +353,7 @@ func (r Runner) Stop(ctx context.Context, job *batchv1.Job, policy metav1.Deleti
 	return nil
 }
 
-// EndPods tells the pods of a Job that was deleted to end: the garbage collector would, when it has come to them.
+// EndPods deletes the pods of a deleted Job, as the garbage collector would do later.
 func (r Runner) EndPods(ctx context.Context, job *batchv1.Job, pods []corev1.Pod) error {
 	for i := range pods {
 		pod := &pods[i]
@@ -382,7 +386,7 @@ func (r Runner) Clean(ctx context.Context, o Subject, reader client.Reader, obje
 	return errors.Join(errs...)
 }
 
-// SecretsOf name the Secrets of one attempt, to be cleaned up when its Job has read them.
+// SecretsOf names the Secrets of one attempt, which are deleted after its Job has read them.
 func (r Runner) SecretsOf(namespace, job string) []client.Object {
 	named := func(name string) client.Object {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -393,16 +397,16 @@ func (r Runner) SecretsOf(namespace, job string) []client.Object {
 	return []client.Object{named(jobrunner.ObjectName(job, "pull")), named(job)}
 }
 
-// State is how the attempt stands that a record claims.
+// State is the state of the attempt that a record claims.
 type State string
 
 // States of an attempt.
 const (
 	// Unclaimed: the record claims none.
 	Unclaimed State = "Unclaimed"
-	// Claimed: its Job was not made yet, or was taken away before its pod did anything.
+	// Claimed: its Job was not created yet, or was deleted before its pod did anything.
 	Claimed State = "Claimed"
-	// Running: its Job or its pod is there and has not ended.
+	// Running: its Job or its pod exists and has not ended.
 	Running State = "Running"
 	// Succeeded: the Job has done its operation.
 	Succeeded State = "Succeeded"
@@ -423,7 +427,7 @@ type Attempt struct {
 	Verdict  jobrunner.Verdict
 }
 
-// Judge says how a claimed attempt stands.
+// Judge returns the state of a claimed attempt.
 func Judge(e jobrunner.Evidence) Attempt {
 	a := Attempt{State: Failed, Evidence: e, Verdict: jobrunner.OutcomeOf(e)}
 	switch {
@@ -437,8 +441,8 @@ func Judge(e jobrunner.Evidence) Attempt {
 	return a
 }
 
-// neverStarted reports whether the claimed attempt's Job was not made yet, or was taken away before its pod did anything. It
-// waits for a pod of an earlier one that has not ended.
+// neverStarted reports whether the claimed attempt's Job was not created yet, or was deleted before
+// its pod did anything. It returns false while a pod of an earlier attempt runs.
 func neverStarted(e jobrunner.Evidence) bool {
 	if e.Job != nil || len(e.Own()) > 0 || e.Outliving() != nil || e.Told() {
 		return false

@@ -23,9 +23,9 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// attempt brings one operation forward: it starts its first Job, looks at the one that runs, and after a failure starts the
-// next when its time has come. It returns nil when the operation has succeeded. Package attempt has the states; two Jobs of one machine
-// never run together.
+// attempt brings one operation forward: it starts its first Job, waits for a running one, and after
+// a failure starts the next when it is due. It returns nil if the operation has succeeded. Package
+// attempt defines the states; two Jobs of one machine never run together.
 func (r *Reconciler) attempt(ctx context.Context, s *scope, operation state.Operation) error {
 	if s.state.takenBy != "" {
 		return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the name is taken: the Secret %s %s. Nothing was created for this machine",
@@ -72,8 +72,8 @@ func (s *scope) firstNumber(operation state.Operation) int32 {
 	return state.Claim{Attempt: result.Attempt}.Again(1).Attempt
 }
 
-// observe says how the attempt of an operation stands. How one has ended is recorded, once in each reconcile: so it is known whatever the
-// next one waits for.
+// observe returns the state of an operation's attempt. It records the end of an attempt, once in
+// each reconcile, so that the end is known even if the next attempt has to wait.
 func (r *Reconciler) observe(ctx context.Context, s *scope, operation state.Operation) (attempt.Attempt, error) {
 	if !s.state.Claimed || s.state.Claim.Operation != operation {
 		return attempt.Attempt{State: attempt.Unclaimed}, nil
@@ -205,7 +205,7 @@ func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) facts {
 	return f
 }
 
-// afterFailure starts the next attempt, says when it will be, or why there will be none.
+// afterFailure starts the next attempt, or reports its time, or why there will be none.
 func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do action) error {
 	claim := s.state.Claim
 	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, f.class, f.verdict.Reason, f.verdict.Message)
@@ -226,7 +226,7 @@ func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do act
 	if do == stallInDoubt {
 		return step.Stall(rkev1.ServerMayExistReason, errors.New(failed))
 	}
-	// This is what requestHash is made of.
+	// The message lists the inputs of requestHash.
 	cost := ""
 	if f.made >= jobrunner.MadeBudget {
 		cost = fmt.Sprintf("%d attempts created a server and then failed, and each server costs money. ", f.made)
@@ -263,7 +263,8 @@ func (s *scope) record(v jobrunner.Verdict) {
 	switch {
 	case last.EndTime == nil:
 		s.fresh = true
-		// By our own clock, for back-off counts from there: a node whose clock is wrong must not make us try without a pause, or never again.
+		// The time of our own clock, because the back-off starts there: with the time of a node
+		// whose clock is wrong, the manager might retry without a pause, or never.
 		ended := v.End
 		if since := s.now.Sub(v.End); since < 0 || since > maxSkew {
 			ended = s.now
@@ -280,7 +281,7 @@ func (s *scope) record(v jobrunner.Verdict) {
 	s.status.LastAttempt = last
 }
 
-// failureReasons are what Cluster API's contract had for a machine that failed.
+// failureReasons are the values of Cluster API's earlier contract for a failed machine.
 var failureReasons = map[state.Operation]string{state.Create: rkev1.CreateErrorReason, state.Remove: rkev1.DeleteErrorReason}
 
 // isSame reports whether two are one attempt.
@@ -307,7 +308,7 @@ func (s *scope) succeeded() {
 	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, says)
 }
 
-// maxSkew is how far the clock of a pod's node may be from ours and still be believed.
+// maxSkew is the largest accepted difference between the clock of a pod's node and ours.
 const maxSkew = time.Minute
 
 // facts is the complete input of next. The fields after state and verdict count only for a failed

@@ -61,13 +61,14 @@ import (
 // FieldOwner of everything this controller applies.
 const FieldOwner = "drover-machine"
 
-// NodeFinder looks into a workload cluster. It returns an empty string and no error while the cluster cannot be reached yet
-// or has no such Node.
+// NodeFinder searches a workload cluster. It returns an empty string and no error if the cluster
+// cannot be reached yet or has no such Node.
 type NodeFinder interface {
-	// ProviderID of the Node that a server became, which gets the label rke.cattle.io/machine and, if it has no provider ID, the server's.
+	// ProviderID returns the provider ID of the Node that a server became. The Node gets the label
+	// rke.cattle.io/machine and, if it has no provider ID, the server's.
 	ProviderID(ctx context.Context, cluster client.ObjectKey, server workload.Server) (string, error)
-	// OnNode has wake called when a further look for a machine's Node may find more than the last one; an empty machine means
-	// every machine of the cluster. wake does not block.
+	// OnNode has wake called when another search for a machine's Node may find more than the last
+	// one; an empty machine stands for all machines of the cluster. wake does not block.
 	OnNode(wake func(cluster client.ObjectKey, machine types.UID))
 }
 
@@ -86,17 +87,21 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Settings of the Jobs.
 	Settings jobrunner.Settings
-	// Nodes finds provider IDs that no driver's record tells; without it they are waited for.
+	// Nodes finds provider IDs that no driver's record contains; without it, machines wait for such
+	// an ID.
 	Nodes NodeFinder
-	// WatchFilter limits the machines to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	// WatchFilter limits the machines to those whose label cluster.x-k8s.io/watch-filter has this
+	// value; empty for all.
 	WatchFilter string
-	// TrustedCredentialNamespaces are namespaces with credentials of Rancher's that machines of every namespace may use.
+	// TrustedCredentialNamespaces are namespaces with Rancher's credentials that machines of every
+	// namespace may use.
 	TrustedCredentialNamespaces []string
-	// Management is the UID of the namespace kube-system, which the servers' tags tell; empty when it is not known.
+	// Management is the UID of the namespace kube-system, a value of the servers' tags; empty if
+	// unknown.
 	Management string
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
-	// MaxConcurrentJobs is how many machines may have a Job at the same time; any number when 0.
+	// MaxConcurrentJobs is how many machines may have a Job at the same time; 0 means no limit.
 	MaxConcurrentJobs int
 	// Workers is how many machines are reconciled at the same time; 16 by default.
 	Workers int
@@ -109,11 +114,13 @@ type Kind struct {
 	Fields []crdgen.Field
 }
 
-// How long to wait for what watches do not tell; see step.Wait.
+// How long to wait for changes that no watch reports; see step.Wait.
 const (
-	// adoptionGrace is how long Cluster API may take to adopt a machine that it just made, before anything is said of it.
+	// adoptionGrace is how long Cluster API may take to adopt a new machine before a condition
+	// reports it.
 	adoptionGrace = 10 * time.Second
-	// safetyNet is when to look again at what watches tell: pods, Jobs that are being cancelled, Nodes.
+	// safetyNet is the interval between checks of objects that are also watched: pods, Jobs that
+	// are being cancelled, Nodes.
 	safetyNet = 5 * time.Minute
 	// fallbackCheck is how often the controller retries to create an object in another namespace
 	// when the machine's namespace is being deleted. foreignCheck is how often it checks a Job of
@@ -145,9 +152,11 @@ type shared struct {
 	metrics    *metrics
 	breaker    *breaker.Breaker[Request]
 	jobs       *jobs
-	// doubts are the machines that came from a backup and whose owners are not there, by their Clusters. A manager that starts finds them again.
+	// doubts are the restored machines whose owners do not exist, by their Clusters. A manager that
+	// starts finds them again.
 	doubts watchIndex
-	// labelled remembers which Secrets this manager has labelled: its cache is behind, and machines that share a Secret are many.
+	// labelled holds the Secrets that this manager has labelled: its cache may be behind, and many
+	// machines share a Secret.
 	labelled sync.Map
 }
 
@@ -177,8 +186,8 @@ type Request struct {
 	types.NamespacedName
 }
 
-// Controller reconciles the machines of all kinds that there are: one queue, one Reconciler per kind. A kind's watch starts
-// when its CRD is established and stops when the CRD is gone.
+// Controller reconciles the machines of all existing kinds: one queue, one Reconciler per kind. A
+// kind's watch starts when its CRD is established and stops when the CRD is gone.
 type Controller struct {
 	*shared
 
@@ -213,7 +222,8 @@ func (c *Controller) reconcileCRD(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, fmt.Errorf("reading CRD %s: %w", request.Name, err)
 	}
 	if err != nil {
-		// Not before it is gone: while a CRD is being deleted, its machines are too, and their servers must be removed.
+		// Only after the CRD is gone: while it is being deleted, its machines are too, and their
+		// servers must be removed.
 		return reconcile.Result{}, c.removeKind(ctx, request.Name)
 	}
 	if !isMachineCRD(crd) || !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
@@ -278,7 +288,8 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return obj
 }
 
-// Register adds the controller to a manager, whose scheme must know CAPI's, Drover's and apiextensions' kinds.
+// Register adds the controller to a manager, whose scheme must know CAPI's, Drover's and
+// apiextensions' kinds.
 func (c *Controller) Register(mgr manager.Manager) error {
 	queue := fairqueue.NewOf(c.options.Workers, func(item Request) string { return item.Namespace })
 	machines, err := controller.NewTyped("drover-machine", mgr, controller.TypedOptions[Request]{
@@ -339,7 +350,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 	return nil
 }
 
-// calls is the watch of whose turn it is, and of the workload clusters' Nodes.
+// calls is the watch of the breaker's turns, and of the workload clusters' Nodes.
 func (c *Controller) calls() source.TypedSource[Request] {
 	return source.TypedFunc[Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
 		c.breaker.OnCall(func(request Request) { queue.Add(request) })

@@ -22,7 +22,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// resolveCredential finds the cloud credential, checks that it may be used here, and that nothing is missing in it.
+// resolveCredential finds the cloud credential, and checks that it may be used here and is
+// complete.
 func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	name := s.CredentialName()
 	if name == "" {
@@ -50,7 +51,8 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	if !s.state.Claimed {
 		return nil
 	}
-	// A credential that is the same as was used last keeps its version: some tools touch Secrets all the time, and an attempt for each touch would be a loop.
+	// An unchanged credential keeps its version: some tools update Secrets often, and each update
+	// would cause an attempt.
 	last, err := r.lastCredential(ctx, s)
 	if last.Version != "" && maps.Equal(last.Env, s.credential.Env) && maps.EqualFunc(last.Files, s.credential.Files, bytes.Equal) {
 		s.credential.Version = last.Version
@@ -58,7 +60,7 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	return err
 }
 
-// credentialHelp says where the credential comes from that the cloud did not accept: which Secret, which keys.
+// credentialHelp names the Secret and the keys of the credential that the cloud rejected.
 func (r *Reconciler) credentialHelp(s *scope) string {
 	required := credential.RequiredKeys(r.kind.Fields, s.Spec())
 	if len(required) == 0 { // then all that the Secret may have

@@ -22,8 +22,9 @@ import (
 )
 
 // Before Cluster API deletes a Machine's server, it waits for the pre-drain hooks, drains the Node,
-// waits for its volumes, and waits for the pre-terminate hooks. Deleting only the infra machine bypasses these steps. The controller therefore also deletes the CAPI Machine, and keeps
-// the server until Cluster API asks for its deletion. Cluster API chooses the steps: version 1.14
+// waits for its volumes, and waits for the pre-terminate hooks. Deleting only the infra machine
+// bypasses these steps. The controller therefore also deletes the CAPI Machine, and keeps the
+// server until Cluster API asks for its deletion. Cluster API chooses the steps: version 1.14
 // drains no Node whose infra machine was deleted first.
 
 // askMachine deletes the CAPI Machine of a machine that was deleted alone, and waits until Cluster
@@ -59,7 +60,8 @@ func (r *Reconciler) askMachine(ctx context.Context, s *scope) error {
 	return step.Wait(rkev1.WaitingForMachineDeletionReason, waits+"; its server is removed afterwards", orphanCheck)
 }
 
-// machineWaits says what of the CAPI Machine's deletion goes before the removal of the server; empty when nothing does.
+// machineWaits returns why the CAPI Machine's deletion must continue before the removal of the
+// server; empty if nothing blocks the removal.
 func (s *scope) machineWaits() string {
 	m := s.machine
 	if m == nil || s.cluster == nil || m.Spec.InfrastructureRef.Kind != s.GetKind() || m.Spec.InfrastructureRef.Name != s.GetName() {

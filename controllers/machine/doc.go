@@ -1,4 +1,5 @@
-// Package machine is the loop that turns <X>Machines, the kinds made from drivers, into servers, by way of Jobs.
+// Package machine reconciles <X>Machines, the kinds made from drivers: it makes servers for them
+// with Jobs.
 //
 //	create: await cluster ─▶ driver ─▶ bootstrap data ─▶ credential ─▶ create Job ─▶ state ─▶ provider ID
 //	delete: cancel create Job ─▶ CAPI Machine's hooks ─▶ remove Job ─▶ release

@@ -42,9 +42,10 @@ func unblockMove(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// allowMove lets a move go on that waits for a machine, as soon as no Job of it runs. Of a paused machine nothing else is brought
-// forward; but how its Job ended is kept in the state, for the Job does not move. Nothing is deleted, not even the Job's request:
-// the move has listed what there is, and fails when some of it is gone.
+// allowMove unblocks a move that waits for a machine when no Job of the machine runs. A paused
+// machine is not brought forward otherwise, but the end of its Job is recorded in the state,
+// because the Job does not move. Nothing is deleted, not even the Job's request: the move has
+// listed the objects, and fails if one is gone.
 func (r *Reconciler) allowMove(ctx context.Context, s *scope) error {
 	secret := s.state.secret
 	if s.inFallback() || !blocksMove(s) && (secret == nil || !blocksMove(secret)) {
@@ -84,8 +85,10 @@ func (s *scope) removalBegun() bool {
 	return s.state.Claimed && s.state.Claim.Operation == state.Remove
 }
 
-// takeAlong labels the user's Secrets that a Job was given, so that they are on the other side when a machine is made there. Only
-// Secrets of the machine's own namespace, which is what moves, and none that has an owner, with which it moves or stays.
+// takeAlong labels the user's Secrets that a Job has used, so that they are moved before a machine
+// is created on the other side. It labels only Secrets of the machine's own namespace, because only
+// that namespace moves, and only Secrets without an owner, because the others move or stay with
+// their owner.
 func (r *Reconciler) takeAlong(ctx context.Context, s *scope) error {
 	names := []string{s.CredentialName()}
 	if s.machine != nil && s.machine.Spec.Bootstrap.DataSecretName != nil {
@@ -114,9 +117,10 @@ func (r *Reconciler) takeAlong(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// When a whole namespace is deleted, its machines' servers have to go too, but nothing can be made in it any more. The
-// state is then copied to where the drivers are cached, and the remove Job runs there. Nothing there has an owner, so that
-// it is found by its name, which has the machine's UID, and taken away by name.
+// If a whole namespace is deleted, its machines' servers must be removed too, but no object can be
+// created in it any more. The state is then copied to the namespace of the driver cache, and the
+// remove Job runs there. The objects there have no owner. They are found and deleted by name, which
+// contains the machine's UID.
 
 // fallbackOf returns the namespace and the base name of a machine's objects outside of its
 // namespace.
@@ -151,7 +155,8 @@ func (r *Reconciler) loadFallback(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// fallBack copies the state out of a namespace that is going, and starts the remove Job beside the copy.
+// fallBack copies the state out of a namespace that is being deleted, and starts the remove Job
+// beside the copy.
 func (r *Reconciler) fallBack(ctx context.Context, s *scope) error {
 	if err := r.checkRecordedDriver(ctx, s); err != nil {
 		return err
@@ -220,7 +225,7 @@ func (r *Reconciler) checkRecordedDriver(ctx context.Context, s *scope) error {
 		driver.CacheNamespace, r.kind.Driver, rkev1.AbandonAnnotation, s.GetName()), 0)
 }
 
-// leaveFallback takes away all that was made for a machine in the fallback namespace.
+// leaveFallback deletes all objects of a machine in the fallback namespace.
 func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
 	if !s.inFallback() {
 		return nil
@@ -256,7 +261,7 @@ func (r *Reconciler) leaveFallback(ctx context.Context, s *scope) error {
 	access := jobrunner.AccessName(s.home.Name)
 	objects = append(objects,
 		&rbacv1.RoleBinding{ObjectMeta: meta(access)}, &rbacv1.Role{ObjectMeta: meta(access)}, &corev1.ServiceAccount{ObjectMeta: meta(access)},
-		// The state goes last: as long as it is there, the rest is looked for.
+		// Delete the state last: while it exists, the other objects are searched.
 		&corev1.Secret{ObjectMeta: meta(stateName)})
 	for _, obj := range objects {
 		err := r.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))

@@ -30,7 +30,8 @@ import (
 	"github.com/drover-project/drover/userdata"
 )
 
-// findOwners looks up the CAPI Machine and Cluster as far as they are there; a machine that is being deleted needs neither.
+// findOwners reads the CAPI Machine and Cluster if they exist; a machine that is being deleted
+// needs neither.
 func (r *Reconciler) findOwners(ctx context.Context, s *scope) error {
 	name, uid, ok := s.Owner()
 	if ok {
@@ -64,7 +65,8 @@ func (r *Reconciler) findOwners(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// awaitCluster waits for Cluster API: for the Machine that owns this one, and for its cluster's infrastructure.
+// awaitCluster waits for Cluster API: for the Machine that owns this one, and for its cluster's
+// infrastructure.
 func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 	name, _, owned := s.Owner()
 	if !owned {
@@ -97,7 +99,8 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 	return nil
 }
 
-// adopt puts the finalizer and the label on the machine, before anything is made for it, and holds up a move until its server is there.
+// adopt adds the finalizer and the label to the machine before any object is created for it, and
+// blocks a move until its server exists.
 func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	changed := controllerutil.AddFinalizer(s, rkev1.MachineFinalizer)
 	if !blocksMove(s) && !s.removalBegun() {
@@ -115,7 +118,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// bootstrapValueKey is where Cluster API's contract has the data of a bootstrap Secret.
+// bootstrapValueKey is the key of the data in a bootstrap Secret, by Cluster API's contract.
 const bootstrapValueKey = "value"
 
 // awaitBootstrap waits for the bootstrap data and checks it before a server is paid for.
@@ -177,8 +180,8 @@ func (r *Reconciler) checkUserData(s *scope) error {
 	return nil
 }
 
-// checkJoined looks whether bootstrap data and the machine's own user data go into one flag together. Without a flag the data goes over SSH,
-// which has no limit.
+// checkJoined checks whether the bootstrap data and the machine's own user data fit together into
+// one flag. Without a flag the data is sent over SSH, which has no limit.
 func (s *scope) checkJoined(way clouds.UserData) error {
 	if way.Flag == "" {
 		return nil
@@ -245,8 +248,9 @@ func (r *Reconciler) resolveDriver(ctx context.Context, s *scope) error {
 	return r.nameInstance(s)
 }
 
-// placeInFailureDomain asks for the failure domain that Cluster API chose for the Machine, where the driver has an option for it.
-// It goes before the template's zone, which is the same for all machines.
+// placeInFailureDomain requests the failure domain that Cluster API chose for the Machine, if the
+// driver has an option for it. It has priority over the template's zone, which is the same for all
+// machines.
 func (r *Reconciler) placeInFailureDomain(s *scope) error {
 	known := clouds.Of(s.driver.ref.Name)
 	has := slices.ContainsFunc(r.kind.Fields, func(field crdgen.Field) bool { return field.Flag == known.ZoneFlag })
@@ -297,7 +301,7 @@ func (r *Reconciler) nodeDriver(ctx context.Context, s *scope) (*managementv3.No
 		if !strings.EqualFold(candidate.DriverName(), r.kind.Driver) && candidate.Status.MachineKind != r.kind.GVK.Kind {
 			continue
 		}
-		// Two may claim one name; only one of them has the kinds.
+		// Two NodeDrivers may claim one name; only one of them owns the kinds.
 		if found == nil || candidate.Status.MachineKind == r.kind.GVK.Kind {
 			found, s.nodeDriver = candidate, candidate.Name
 		}
@@ -348,8 +352,8 @@ func factsOf(d *managementv3.NodeDriver) driverFacts {
 	return facts
 }
 
-// recallDriver finds the driver for a remove: by its NodeDriver if that can be used, else as the server was made, for a
-// server must go whatever became of its NodeDriver.
+// recallDriver finds the driver for a remove: its NodeDriver if that can be used, otherwise the
+// driver that made the server, because a server must be removable after a change of its NodeDriver.
 func (r *Reconciler) recallDriver(ctx context.Context, s *scope) error {
 	found, err := r.nodeDriver(ctx, s)
 	if err != nil {

@@ -101,7 +101,8 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 func (r *Reconciler) runCreateJob(ctx context.Context, s *scope) error {
 	if s.removalBegun() {
 		name, _, _ := s.Owner()
-		// It gets no other server: its Machine was to go, and its bootstrap data may have been used up.
+		// It gets no other server, because its Machine was to be deleted, and its bootstrap data
+		// may have been used up.
 		return step.Wait(rkev1.RemovalBegunReason, fmt.Sprintf("the removal of this machine's server was started, and then a move or a restore brought the machine back: "+
 			"delete the CAPI Machine %s again. Drover creates no other server for it", name), 0)
 	}
@@ -120,7 +121,7 @@ type scope struct {
 	request Request
 	// management is the management cluster, see Options.
 	management string
-	// before is the object as the server has it, to tell what changed.
+	// before is the object as stored by the API server, to find changes.
 	before *unstructured.Unstructured
 	// was are the conditions at the beginning, for events.
 	was        []metav1.Condition
@@ -137,7 +138,7 @@ type scope struct {
 	state     stateSecret
 	driver    driverFacts
 	bootstrap *corev1.Secret
-	// nodeDriver is the name of the driver's object, once that was looked for and is there.
+	// nodeDriver is the name of the driver's NodeDriver object, after it was found.
 	nodeDriver string
 	// credential is for the driver. recalled is why it is the credential that was used last: its
 	// Secret is gone or unusable; else empty.
@@ -204,7 +205,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 	return s, nil
 }
 
-// patch writes metadata and spec at once, and keeps the status that was not written yet out of it.
+// patch writes metadata and spec in one request, without the status.
 func (r *Reconciler) patch(ctx context.Context, s *scope) error {
 	patch := client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, s.Unstructured, patch); err != nil {
@@ -215,7 +216,7 @@ func (r *Reconciler) patch(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// ref says in the request document whom the server is for.
+// ref identifies the machine in the request document.
 func (s *scope) ref() jobrunner.MachineRef {
 	ref := jobrunner.MachineRef{Namespace: s.GetNamespace(), Name: s.GetName(), UID: string(s.GetUID()),
 		Kind: s.GetKind(), ClusterName: s.GetLabels()[clusterv1.ClusterNameLabel], Management: s.management}

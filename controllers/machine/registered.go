@@ -15,9 +15,10 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// registered says for a create attempt whether an agent has registered as the machine's, and from which server. The Job needs it
-// where the cloud made two servers for the machine: only a server without the agent may go. It is empty where the bootstrap data is
-// another provider's, whose registrations Drover does not see.
+// registered reports to a create attempt whether the machine's agent has registered, and from which
+// server. The Job needs it if the cloud made two servers for the machine: it may remove only the
+// server without the agent. It is empty if another provider supplies the bootstrap data, because
+// Drover does not see that provider's registrations.
 func (r *Reconciler) registered(ctx context.Context, s *scope, claim state.Claim) (string, error) {
 	if claim.Operation != state.Create || s.bootstrap == nil || s.machine == nil {
 		return "", nil

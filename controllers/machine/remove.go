@@ -97,7 +97,7 @@ func (r *Reconciler) endCreate(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// abandoned is err, unless the user gave up what could not be removed for it.
+// abandoned returns err, unless the user gave up the resources that could not be removed.
 func (s *scope) abandoned(err error) error {
 	if err == nil || !s.Abandoned() || !isWaiting(err) {
 		return err
@@ -110,7 +110,7 @@ func (s *scope) abandoned(err error) error {
 	return nil
 }
 
-// nothingMade reports whether no server was ever requested. A state that was lost tells nothing.
+// nothingMade reports whether no server was ever requested. A lost state does not show this.
 func (s *scope) nothingMade() bool {
 	if s.inFallback() || s.removalBegun() {
 		return false // there was something; its Job says when it is gone
@@ -253,7 +253,7 @@ func (s *scope) hadPod(job *batchv1.Job, pods []corev1.Pod) bool {
 		slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return metav1.IsControlledBy(&pod, job) })
 }
 
-// release lets the machine go: first its state, which its own finalizer kept, then its credential, then itself.
+// release removes the finalizers: first of the state, then of the credential, then of the machine.
 func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if s.state.secret != nil {
 		if _, err := step.DropFinalizer(ctx, r.Client, s.state.secret, rkev1.MachineFinalizer); err != nil {

@@ -39,7 +39,7 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	}
 	s.tellDelivery()
 	if s.conditions.Get(rkev1.ServerExistsCondition) == nil {
-		// From here on it is the scans' to say.
+		// After this, the scans write the condition.
 		message := fmt.Sprintf("it is unknown whether the server still exists, because Drover cannot list the servers of driver %s", r.kind.Driver)
 		if clouds.Of(r.kind.Driver).Lists {
 			message = "the manager has not checked yet whether the cloud lists the server. It checks every --scan-interval"
@@ -106,8 +106,8 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 		return id, err
 	}
 	own := fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())
-	// The kubelet of our own bootstrap is given the ID with its plan, and gets no plan before the ID is known: to wait for the Node would be to
-	// wait for ever.
+	// The kubelet of our own bootstrap gets the ID with its plan, and gets no plan before the ID is
+	// known: a wait for the Node would never end.
 	untold := "the driver's record does not contain the provider ID" + missing
 	if s.machine != nil && s.machine.Spec.Bootstrap.ConfigRef.GroupKind() == ourBootstrap {
 		if missing != "" {

@@ -72,8 +72,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope, claim state.Claim) err
 	return underWay(task.Name(), claim.Attempt, safetyNet)
 }
 
-// arm asks a bootstrap provider that distinguishes create attempts, as ours does, to create a token for this attempt: the server of an earlier attempt may have used up its own token. Other providers do
-// not distinguish attempts.
+// arm asks a bootstrap provider that distinguishes create attempts, as ours does, to create a token
+// for this attempt: the server of an earlier attempt may have used up its own token. Other
+// providers do not distinguish attempts.
 func (r *Reconciler) arm(ctx context.Context, s *scope, claim state.Claim) error {
 	if s.bootstrap == nil || claim.Operation != state.Create {
 		return nil
@@ -133,8 +134,8 @@ func (r *Reconciler) takeName(ctx context.Context, taken *attempt.TakenError) er
 	return nil
 }
 
-// succeeds reports whether an object was made for an earlier machine of the same kind and name. One that a backup brought back
-// may have lost its owner.
+// succeeds reports whether an object was made for an earlier machine of the same kind and name. An
+// object from a backup may have lost its owner.
 func (s *scope) succeeds(obj metav1.Object) bool {
 	owner := metav1.GetControllerOf(obj)
 	if owner == nil {
@@ -226,7 +227,7 @@ func (r *Reconciler) task(s *scope, claim state.Claim) jobrunner.Task {
 	return task
 }
 
-// retry stands for the value of the annotation that asks for another attempt; empty without one.
+// retry returns a hash of the annotation that asks for another attempt; empty without one.
 func (s *scope) retry() string {
 	value := s.GetAnnotations()[rkev1.RetryAnnotation]
 	if value == "" {
@@ -259,7 +260,8 @@ func (s *scope) files() map[string][]byte {
 	return files
 }
 
-// public are the environment variables of those credential fields that the NodeDriver says may be shown.
+// public returns the environment variables of the credential fields that the NodeDriver marks as
+// public.
 func (r *Reconciler) public() []string {
 	var names, secret []string
 	for _, field := range r.kind.Fields {
@@ -313,8 +315,9 @@ func (r *Reconciler) requestHash(s *scope, operation state.Operation) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// bootstrapVersion changes with the bootstrap data. A touch of its Secret, which some tools make all the time, must not be
-// another attempt, so it is made of the content where the credential hides that; else it is the Secret's version.
+// bootstrapVersion changes with the bootstrap data. Some tools update the Secret often without a
+// change of the data, which must not cause another attempt. The version is therefore a hash of the
+// content, keyed with the credential; without a credential it is the Secret's version.
 func (s *scope) bootstrapVersion() string {
 	if version := s.bootstrap.Annotations[rkev1.DataVersionAnnotation]; version != "" {
 		return string(s.bootstrap.UID) + "/" + version
@@ -331,7 +334,8 @@ func (s *scope) bootstrapVersion() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// hashOf stands for the settings of Jobs, or for a machine's spec: there is nothing in these that cannot be encoded.
+// hashOf returns a hash of the settings of Jobs, or of a machine's spec: both can always be
+// encoded.
 func hashOf(value any) string {
 	document, _ := json.Marshal(value)
 	sum := sha256.Sum256(document)

@@ -31,7 +31,8 @@ type stateSecret struct {
 	state.State
 	// secret is nil if the state Secret does not exist, or if it belongs to another machine.
 	secret *corev1.Secret
-	// takenBy says whose Secret has the name of ours, and what to do; empty when none has.
+	// takenBy describes the owner of another Secret with the name of our state, and the remedy;
+	// empty without one.
 	takenBy string
 	// inherited is true if the state belongs to an earlier machine of this kind and name, and a
 	// backup restored both. No Job of this machine has verified its content.
@@ -54,8 +55,9 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading the state Secret %s: %w", key.Name, err)
 	}
 	missing := err != nil
-	// A machine in the fallback namespace left this one behind; it is deleted with its own namespace. A machine that had no time to
-	// write down that it has moved moves again, which changes nothing.
+	// A machine in the fallback namespace has left this state behind; it is deleted with its own
+	// namespace. If the machine stopped before it recorded its move, it moves again, which changes
+	// nothing.
 	if s.deleting() && (missing || !secret.DeletionTimestamp.IsZero() || strings.HasPrefix(s.status.JobName, s.fallbackOf().Name)) {
 		if found, err := r.loadFallback(ctx, s); found || err != nil {
 			return err
@@ -78,8 +80,9 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// takenBy says whose a Secret with the name of our state is; empty when it is ours. Two machines with one name, of two kinds or one
-// after the other, must not share a state: each would remove the other's server.
+// takenBy describes the owner of a Secret with the name of our state; empty if the Secret is ours.
+// Two machines with one name, of two kinds or one after the other, must not share a state: each
+// would remove the other's server.
 func (s *scope) takenBy(secret *corev1.Secret) string {
 	owner := metav1.GetControllerOf(secret)
 	switch {
@@ -139,8 +142,8 @@ func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// dropRestoredJobs takes away the Jobs of an earlier machine of this name that the backup has brought back: their pods do nothing, or wait for ever for a request
-// that is gone.
+// dropRestoredJobs deletes the restored Jobs of an earlier machine of this name: their pods do
+// nothing, or wait for a request that does not exist.
 func (r *Reconciler) dropRestoredJobs(ctx context.Context, s *scope, uid string) error {
 	jobs := &batchv1.JobList{}
 	if uid == "" || uid == string(s.GetUID()) {
@@ -158,8 +161,8 @@ func (r *Reconciler) dropRestoredJobs(ctx context.Context, s *scope, uid string)
 }
 
 // checkTaggedUID waits while the UID in the servers' tag belongs to another existing machine; an
-// earlier machine of this name does not exist. A user with write access to the state may have set the
-// UID. The cached Secrets only show where to look for that machine.
+// earlier machine of this name does not exist. A user with write access to the state may have set
+// the UID. The cached Secrets only show where to look for that machine.
 func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 	uid := s.state.TaggedUID
 	if uid == "" || uid == string(s.GetUID()) {
@@ -210,7 +213,7 @@ func (r *Reconciler) ensureOwnership(ctx context.Context, s *scope) error {
 	before := secret.DeepCopy()
 	_, moved := secret.Data[state.CredentialKey]
 	delete(secret.Data, state.CredentialKey)
-	// Comparing the two would cost each look at a machine a quarter of all that it allocates.
+	// Comparing both objects would cost a quarter of all allocations of a reconcile.
 	if finalizer, owner := controllerutil.AddFinalizer(secret, rkev1.MachineFinalizer), s.ensureOwner(secret); !finalizer && !owner && !moved {
 		return nil
 	}
@@ -244,7 +247,8 @@ func (r *Reconciler) ensureCredentialOwnership(ctx context.Context, s *scope) er
 	return nil
 }
 
-// ensureOwner makes the machine the owner of an object, in the version of its kind that there is, and reports whether it was not.
+// ensureOwner makes the machine the owner of an object, in the present version of its kind, and
+// reports whether it changed the object.
 func (s *scope) ensureOwner(obj metav1.Object) bool {
 	want := *s.Reference()
 	owners := obj.GetOwnerReferences()
@@ -275,7 +279,8 @@ func (s *scope) hadServer() bool {
 	provisioned := s.status.Initialization.Provisioned
 	return provisioned != nil && *provisioned ||
 		last != nil && last.Operation == string(state.Create) && last.Outcome == string(state.Succeeded) ||
-		// Cluster API takes the provider ID over when there is a server; on our machine the user may have set it before.
+		// Cluster API copies the provider ID when a server exists; on our machine the user may have
+		// set it before.
 		s.machine != nil && s.machine.Spec.ProviderID != ""
 }
 
@@ -289,8 +294,9 @@ func (s *scope) mayHaveServer() bool {
 		s.restoredWithoutState()
 }
 
-// restoredWithoutState reports whether a machine that is being deleted came from a backup, and its state did not, or not yet: it has
-// our finalizer, and this manager never came to put that on. A status of before the machine was made came from the backup too.
+// restoredWithoutState reports whether a machine that is being deleted was restored from a backup
+// without its state, or before its state: it has our finalizer, but this manager never set it. A
+// status from before the machine's creation also came from the backup.
 func (s *scope) restoredWithoutState() bool {
 	if !s.deleting() || s.state.secret != nil || s.state.takenBy != "" || !controllerutil.ContainsFinalizer(s, rkev1.MachineFinalizer) {
 		return false
@@ -304,7 +310,8 @@ func (s *scope) restoredWithoutState() bool {
 // machine is restored and takes them over (inherit). They are released only if their namespace is
 // being deleted, because the machine cannot be created there any more.
 
-// orphanCheck is how often it is looked whether the namespace of a state without a machine is being deleted.
+// orphanCheck is how often to check whether the namespace of a state without a machine is being
+// deleted.
 const orphanCheck = time.Minute
 
 // restoreGrace is how long a credential without a machine waits for its state, and a state without
@@ -361,8 +368,9 @@ func (o Options) releaseOrphan(ctx context.Context, gone Request) error {
 	return nil
 }
 
-// neverAsked reports whether a state shows that a create was begun and that no driver was asked for a server. A pod that comes to ask all the
-// same notes that first, and cannot where the state is gone.
+// neverAsked reports whether a state shows that a create was started and that no driver was asked
+// for a server. A pod that still asks for one first notes this in the state, and cannot do so after
+// the state is gone.
 func neverAsked(kept state.State) bool {
 	return kept.Claimed && kept.Claim.Operation == state.Create && !kept.Lost && kept.NothingMade()
 }
@@ -409,8 +417,8 @@ func (o Options) releaseSecret(ctx context.Context, gone Request, key types.Name
 	return nil
 }
 
-// isTerminating reports whether a namespace is being deleted. The API server is asked as it will answer a Job: reading namespaces
-// is a right that nothing else here needs.
+// isTerminating reports whether a namespace is being deleted. It uses a dry run of a create, which
+// fails as a Job's would: reading namespaces is a permission that no other code here needs.
 func (o Options) isTerminating(ctx context.Context, namespace string) (bool, error) {
 	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "drover-probe-"}}
 	err := o.Client.Create(ctx, probe, client.DryRunAll, client.FieldOwner(FieldOwner))
@@ -428,8 +436,8 @@ func (o Options) isTerminating(ctx context.Context, namespace string) (bool, err
 
 // strayOwner finds an object above a machine whose owner references all name a UID that does not
 // exist: the garbage collector is about to delete that object and all objects below it. The result
-// describes the object, and is empty without such an object. Such references come from backups that were
-// restored unchanged. An owner of a kind that the manager may not read counts as existing.
+// describes the object, and is empty without such an object. Such references come from backups that
+// were restored unchanged. An owner of a kind that the manager may not read counts as existing.
 func (r *Reconciler) strayOwner(ctx context.Context, obj metav1.Object, kind string, above int) (string, error) {
 	const most = 8 // bounds levels, and owners of one object: a user could write references that form a cycle
 	owners := obj.GetOwnerReferences()
@@ -488,8 +496,9 @@ const (
 	keepAll   = "restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md describes"
 )
 
-// doubtOwner says why the CAPI Machine that owns a machine does not ask for its removal, how the machine can be kept, and how that Machine could ask; was is
-// empty where it does.
+// doubtOwner returns why the CAPI Machine that owns a machine does not request its removal, how the
+// user can keep the machine, and how that Machine could request it; was is empty if it does request
+// it.
 func (r *Reconciler) doubtOwner(ctx context.Context, namespace, name string, uid types.UID) (was, toKeep, orMachine string, err error) {
 	owner := &clusterv1.Machine{} // an event wakes the machine when the cache was behind
 	err = r.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, owner)

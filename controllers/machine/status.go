@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// order of the steps whose conditions make a machine ready. The provider ID is not among them: the server is there, and
-// stored, without it.
+// order of the steps whose conditions make a machine ready. The provider ID is not one of them: the
+// server exists, and is recorded, without it.
 var order = []string{
 	rkev1.ClusterReadyCondition, rkev1.DriverReadyCondition, rkev1.BootstrapReadyCondition, rkev1.CredentialReadyCondition,
 	rkev1.CreateJobCondition, rkev1.StateStoredCondition,
@@ -38,7 +38,8 @@ var quiet = []string{
 	rkev1.WaitingForQuotaReason, rkev1.WaitingForCapacityReason, rkev1.WaitingForRateLimitReason, rkev1.JobQueuedReason,
 }
 
-// finish sums up, writes the status once, tells what changed, and lets a machine go whose server is gone.
+// finish summarizes the conditions, writes the status once, emits events, and releases a machine
+// whose server is gone.
 func (r *Reconciler) finish(ctx context.Context, s *scope, outcome error) error {
 	r.leaveTurn(s, outcome)
 	r.releaseJob(ctx, s, outcome)
@@ -135,7 +136,7 @@ func (s *scope) phase() string {
 	return rkev1.PhaseCreating
 }
 
-// advice is what advice names of the machine.
+// advice returns the names for advice about the machine.
 func (s *scope) advice(driver string) advice.Machine {
 	owner, _, _ := s.Owner()
 	about := advice.Machine{Namespace: s.GetNamespace(), Name: s.GetName(), UID: string(s.GetUID()), Kind: s.GetKind(), Driver: driver, NodeDriver: s.nodeDriver,
@@ -186,7 +187,7 @@ func stepReason(err error) string {
 
 func isWaiting(err error) bool { return stepReason(err) != "" }
 
-// withReason gives a waiting another reason, and more to say.
+// withReason changes the reason of a wait and extends its message.
 func withReason(err error, reason, more string) error {
 	waiting, ok := errors.AsType[*step.Waiting](err)
 	if !ok {
@@ -213,7 +214,7 @@ type metrics struct {
 // wait.
 type tally struct {
 	kind, driver, phase string
-	// class and until are empty when it waits for nothing that an attempt has told.
+	// class and until are empty if it does not wait because of an attempt.
 	class, until string
 }
 
@@ -287,7 +288,7 @@ func (m *metrics) add(t tally, n float64) {
 	}
 }
 
-// tally says how the machine is to be counted.
+// tally returns how to count the machine.
 func (s *scope) tally(driver string) tally {
 	t := tally{kind: s.request.Kind.Kind, driver: driver, phase: s.status.Phase}
 	if s.deleting() || !meta.IsStatusConditionFalse(s.status.Conditions, rkev1.CreateJobCondition) {

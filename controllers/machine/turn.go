@@ -26,12 +26,13 @@ import (
 type wanted struct {
 	claim state.Claim
 	ask   breaker.Ask
-	// failed says how the one before it failed; empty without one. at is when the machine's own back-off is over.
+	// failed describes the failure of the previous attempt; empty without one. at is the end of the
+	// machine's own back-off.
 	failed string
 	at     time.Time
 }
 
-// startInTurn starts an attempt when its time has come and, for a create, when it is this machine's turn.
+// startInTurn starts an attempt when it is due and, for a create, when it is this machine's turn.
 func (r *Reconciler) startInTurn(ctx context.Context, s *scope, w wanted) error {
 	if s.now.Before(w.at) {
 		return s.waitUntil(w.at, w.failed+nextAttempt)
@@ -40,7 +41,8 @@ func (r *Reconciler) startInTurn(ctx context.Context, s *scope, w wanted) error 
 		return r.start(ctx, s, w.claim)
 	}
 	w.ask.Group, w.ask.Hash, w.ask.Now = s.group(), r.requestHash(s, state.Create), s.now
-	// A hint for the beginning of a manager only: the machines that were refused tell more, but perhaps later than this one.
+	// Only a hint after a manager's start: refused machines report more, but perhaps later than
+	// this one.
 	w.ask.Held = held[ptr.Deref(meta.FindStatusCondition(s.was, rkev1.CreateJobCondition), metav1.Condition{}).Reason]
 	w.ask.Called = s.status.NextAttemptTime != nil
 	turn := r.breaker.Ask(s.request, w.ask)
@@ -67,8 +69,8 @@ func (s *scope) group() breaker.Group {
 	return group
 }
 
-// leaveTurn takes a machine out of those that wait for their turn when it has come to wait for something else. An error that
-// is tried again says no such thing: the machine keeps its place.
+// leaveTurn removes a machine from the breaker if it waits for something else now. After an error
+// that is retried, the machine keeps its place.
 func (r *Reconciler) leaveTurn(s *scope, outcome error) {
 	if !s.asked && (outcome == nil || isWaiting(outcome)) {
 		r.breaker.Leave(s.request, s.now)
@@ -102,8 +104,8 @@ func (r *Reconciler) reportMade(s *scope) {
 	}
 }
 
-// refusal says for whose refusal a machine is held. It names whom it named before, as far as that may be: each change of the words
-// would be a write.
+// refusal names the refused machine that holds this machine back. It keeps the name of the
+// last message as long as possible, because each change of the text causes a write.
 func (r *Reconciler) refusal(s *scope, class string) string {
 	const asks = " for the same with the same credential"
 	var before *Request
@@ -150,18 +152,18 @@ func (r *Reconciler) waitTurn(s *scope, turn breaker.Turn, failed string) error 
 
 const nextAttempt = ". The next attempt starts at"
 
-// waitUntil waits for a time; says ends with what there is then.
+// waitUntil waits for a time; says ends with the announcement of that time.
 func (s *scope) waitUntil(at time.Time, says string) error {
 	s.status.NextAttemptTime = &metav1.Time{Time: at}
 	return step.Wait(rkev1.WaitingForRetryReason, fmt.Sprintf("%s %s, or when the annotation %s gets a new value",
 		says, at.UTC().Format(time.RFC3339), rkev1.RetryAnnotation), at.Sub(s.now))
 }
 
-// held are the classes of failure for which machines are held, by the reason that those have.
+// held maps the reasons of held machines to the classes of failure for which they are held.
 var held = map[string]string{rkev1.WaitingForQuotaReason: rkev1.ClassQuota, rkev1.WaitingForCapacityReason: rkev1.ClassCapacity,
 	rkev1.WaitingForRateLimitReason: rkev1.ClassThrottled}
 
-// jobs is the limit of the machines' Jobs. It learns once of those that an earlier manager started.
+// jobs is the limit of the machines' Jobs. It learns once about the Jobs of an earlier manager.
 type jobs struct {
 	*limit.Queue[Request]
 
@@ -169,7 +171,7 @@ type jobs struct {
 	learned bool
 }
 
-// learn takes in the Jobs that run, before the first new one is let pass.
+// learn counts the running Jobs before the first new one may start.
 func (j *jobs) learn(ctx context.Context, r *Reconciler) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -212,7 +214,8 @@ func (r *Reconciler) awaitJobLimit(ctx context.Context, s *scope, operation stat
 	return step.Wait(rkev1.JobQueuedReason, fmt.Sprintf("the limit of concurrent Jobs is reached (--max-concurrent-jobs=%d), and %s", r.jobs.Limit, place), heldCheck)
 }
 
-// releaseJob lets another machine start its Job when this one has none, and wants none. Of one that cannot be looked at it is not known.
+// releaseJob lets another machine start its Job if this one has no Job and needs none. If the
+// attempt cannot be read, the machine keeps its place.
 func (r *Reconciler) releaseJob(ctx context.Context, s *scope, outcome error) {
 	if s.jobWanted || outcome != nil && !isWaiting(outcome) || !r.jobs.Knows(s.request) {
 		return

@@ -38,7 +38,8 @@ func ofMachine(obj metav1.Object) []Request {
 		NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner.Name}}}
 }
 
-// ofOwnerless maps a state Secret that lost its owner, as restores may have it, to the machine whose name it has.
+// ofOwnerless maps a state Secret that lost its owner, for example in a restore, to the machine in
+// its name.
 func ofOwnerless(secret metav1.Object) []Request {
 	driver := secret.GetLabels()[rkev1.NodeDriverLabel]
 	if driver == "" || metav1.GetControllerOf(secret) != nil || !slices.Contains(secret.GetFinalizers(), rkev1.MachineFinalizer) {
@@ -53,18 +54,20 @@ func ofOwnerless(secret metav1.Object) []Request {
 	return nil
 }
 
-// ofJob maps a Job to its machine, wherever that is.
+// ofJob maps a Job to its machine in any namespace.
 func (c *Controller) ofJob(_ context.Context, job *batchv1.Job) []Request {
 	return append(ofMachine(job), c.watchIndex.in(watchKey{kind: "Job", name: client.ObjectKeyFromObject(job)})...)
 }
 
-// ofPod maps a pod to the machine that looked at its Job's pods last, and found none or one that holds it up. A pod has no
-// way back to its machine but the UID, for its Job may be gone, and elsewhere than the machine.
+// ofPod maps a pod to the machine that last read its Job's pods, and found none or a held-up one. A
+// pod can be mapped to its machine only by the UID, because its Job may be gone, and may run in
+// another namespace than the machine's.
 func (c *Controller) ofPod(_ context.Context, pod *corev1.Pod) []Request {
 	return c.watchIndex.in(watchKey{kind: "Pod", uid: types.UID(pod.Labels[rkev1.MachineUIDLabel])})
 }
 
-// ofSecret maps a state Secret to its machine, and every other Secret to the machines that wait for it.
+// ofSecret maps a state Secret to its machine, and every other Secret to the machines that wait for
+// it.
 func (c *Controller) ofSecret(_ context.Context, secret *metav1.PartialObjectMetadata) []Request {
 	return append(append(ofMachine(secret), ofOwnerless(secret)...), c.watchIndex.in(watchKey{kind: "Secret", name: client.ObjectKeyFromObject(secret)})...)
 }
@@ -84,7 +87,8 @@ func ofCAPIMachine(_ context.Context, m *clusterv1.Machine) []Request {
 		NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: ref.Name}}}
 }
 
-// ofCluster maps a Cluster to the infrastructure of all its Machines, and to machines whose CAPI Machine is gone.
+// ofCluster maps a Cluster to the infrastructure of all its Machines, and to machines whose CAPI
+// Machine is gone.
 func (c *Controller) ofCluster(ctx context.Context, cluster *clusterv1.Cluster) []Request {
 	machines := &clusterv1.MachineList{}
 	err := c.options.Cache.List(ctx, machines, client.InNamespace(cluster.Namespace),
@@ -104,7 +108,8 @@ func updates[T client.Object](changed func(was, is T) bool) predicate.TypedFuncs
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }}
 }
 
-// changed lets pass all but changes of status, which are our own, and with them machines that become this manager's, or another's.
+// changed passes all changes except changes of the status, which are our own. It also passes a
+// machine that becomes this manager's, or another's.
 func (o Options) changed() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
 	return updates(func(was, is *metav1.PartialObjectMetadata) bool {
 		return was.Generation != is.Generation || was.ResourceVersion == is.ResourceVersion ||
@@ -115,7 +120,8 @@ func (o Options) changed() predicate.TypedPredicate[*metav1.PartialObjectMetadat
 	})
 }
 
-// jobChanges lets pass the beginning and the end of a Job and what its pod's readiness says, not each change of its counts.
+// jobChanges passes the start and the end of a Job and of its deletion, not each change of its
+// counts.
 func jobChanges() predicate.TypedPredicate[*batchv1.Job] {
 	return updates(func(was, is *batchv1.Job) bool {
 		return jobrunner.JobEnded(was) != jobrunner.JobEnded(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
@@ -144,7 +150,7 @@ func podStateOf(pod *corev1.Pod) podState {
 	return turn
 }
 
-// clusterChanges lets pass what machines wait for.
+// clusterChanges passes the changes of a Cluster for which machines wait.
 func clusterChanges() predicate.TypedPredicate[*clusterv1.Cluster] {
 	return updates(func(was, is *clusterv1.Cluster) bool {
 		return !equality.Semantic.DeepEqual(was.Spec.Paused, is.Spec.Paused) ||

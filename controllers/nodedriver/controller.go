@@ -42,7 +42,8 @@ const FieldOwner = "drover-nodedriver"
 
 // +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers/status,verbs=patch
-// Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement) asks for it.
+// Permission for owner references that block deletion; an API server with the plugin
+// OwnerReferencesPermissionEnforcement requires it.
 // +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch
@@ -90,7 +91,7 @@ func New(opts Options) *Reconciler {
 	return &Reconciler{opts: opts, applier: applier, runner: attempt.Runner{Applier: applier, Settings: opts.Jobs}}
 }
 
-// workers is how many NodeDrivers are worked on at a time.
+// workers is how many NodeDrivers are reconciled at a time.
 const workers = 4
 
 // Register adds the controller to the manager.
@@ -111,7 +112,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("adding the nodedriver controller: %w", err)
 	}
-	// The pruner takes away what no NodeDriver uses any more.
+	// The pruner deletes objects that no NodeDriver uses.
 	pruner, err := controller.New("driver-pruner", mgr, controller.Options{Reconciler: reconcile.Func(r.Prune)})
 	if err != nil {
 		return fmt.Errorf("adding the pruner of drivers: %w", err)
@@ -138,7 +139,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		if err := r.reappear(ctx, req.Name); err != nil {
 			return ctrl.Result{}, err
 		}
-		// Its kinds go as soon as nothing uses them. Those of a driver with another name than its NodeDriver are looked for by that name, see itsDriver.
+		// Its kinds are removed when no object uses them. The kinds of a driver with another name
+		// than its NodeDriver are found by the driver's name, see itsDriver.
 		return step.Result(r.reconcileDelete(ctx, r.newScope(&v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: req.Name}})))
 	}
 	if err != nil {
@@ -259,8 +261,9 @@ func (r *Reconciler) ofDriver(ctx context.Context, obj client.Object) []ctrl.Req
 	return r.requests(ctx, func(nd *v3.NodeDriver) bool { return nd.DriverName() == name })
 }
 
-// ofCAPIMachine wakes the NodeDriver that may have been held for a CAPI Machine which is gone: that goes after the machine it names, and so the
-// watch of the driver's own kinds does not tell. One that was brought along and is active is held for nothing.
+// ofCAPIMachine wakes the NodeDriver that may have been kept for a deleted CAPI Machine. A CAPI
+// Machine is deleted after the machine that it names, so the watch of the driver's own kinds does
+// not report it. An active predefined NodeDriver is never kept for machines.
 func (r *Reconciler) ofCAPIMachine(ctx context.Context, obj client.Object) []ctrl.Request {
 	machine, ok := obj.(*clusterv1.Machine)
 	if !ok {
@@ -292,11 +295,11 @@ type scope struct {
 	conditions *step.Conditions
 	// rules are the content of the annotations; set by validate.
 	rules crdgen.Rules
-	// verdict is how the probe ended, zero for built-in drivers; set by download.
+	// verdict is the end of the probe, zero for built-in drivers; set by download.
 	verdict jobrunner.Verdict
 	// job names the Job of the last probe.
 	job string
-	// next says when another probe is due after the verdict; set by download.
+	// next is the wait for the next probe after the verdict; set by download.
 	next error
 	// flags are the driver's; set by install.
 	flags []crdgen.Flag

@@ -66,7 +66,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// removeKinds deletes a driver's CRDs, as far as they are ours, and returns the kinds that are not gone yet.
+// removeKinds deletes a driver's CRDs that are ours, and returns the kinds that are not gone yet.
 func (r *Reconciler) removeKinds(ctx context.Context, driverName string) (left []string, err error) {
 	for _, gvk := range kindsOf(driverName) {
 		crd, err := r.crd(ctx, gvk)
@@ -96,7 +96,7 @@ func (r *Reconciler) reappear(ctx context.Context, name string) error {
 		}
 		nd.Spec.Active = false
 		_, err := r.applier.Create(ctx, &nd)
-		// While NodeDrivers as such are taken away, none can come back.
+		// While the CRD of NodeDrivers is being deleted, none can be created.
 		if err == nil || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
 			return nil
 		}

@@ -26,18 +26,18 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// Annotations of the result Secret: the note of the probe that was started last. It is written before the Job is, so that
-// no number is given twice and a failed probe is remembered after its Job is gone.
+// Annotations of the result Secret: the note of the last started probe. It is written before the
+// Job, so that no number is used twice, and a failed probe is remembered after its Job is gone.
 const (
 	attemptAnnotation = "drover.cattle.io/probe-attempt"
 	tryAnnotation     = "drover.cattle.io/probe-try"
 )
 
-// probeNet is when to look again at a probe that runs, should its end not have been seen.
+// probeNet is the interval between checks of a running probe, in case no event reports its end.
 const probeNet = time.Minute
 
-// observeProbe starts the probe that the spec asks for, unless it was, and says how it stands. It returns nil when the
-// probe has ended, well or not.
+// observeProbe starts the probe that the spec asks for, if it was not started, and observes it. It
+// returns nil after the probe has ended, with or without success.
 func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 	result := &corev1.Secret{}
 	err := r.opts.Reader.Get(ctx, resultKey(s.nd), result)
@@ -102,7 +102,7 @@ func (r *Reconciler) afterFailure(ctx context.Context, s *scope, last state.Clai
 	return nil
 }
 
-// startProbe makes the objects of another probe, the Job last.
+// startProbe creates the objects of another probe, the Job last.
 func (r *Reconciler) startProbe(ctx context.Context, s *scope, last state.Claim, try int32) error {
 	if err := r.abandonProbe(ctx, s.nd, last); err != nil {
 		return err

@@ -71,7 +71,7 @@ func unsettled(nd *v3.NodeDriver) bool {
 	return nd.Spec.Active && !driver.IsBuiltin(nd) && !meta.IsStatusConditionTrue(nd.Status.Conditions, v3.ReadyCondition)
 }
 
-// cached is one binary in the cache, as its ConfigMaps' metadata tell.
+// cached is one binary in the cache, according to its ConfigMaps' metadata.
 type cached struct {
 	driver string
 	fresh  bool

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/userdata"
 )
 
-// validate looks at the spec alone, and at the other NodeDrivers, for kinds are named after drivers.
+// validate checks the spec alone, and the other NodeDrivers, because kinds are named after drivers.
 func (r *Reconciler) validate(ctx context.Context, s *scope) error {
 	warnings, err := driver.Validate(s.nd)
 	if err != nil {
@@ -50,7 +50,8 @@ func (r *Reconciler) validate(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// nameTaken names an older NodeDriver of the same driver name: the name is the oldest's that asks for it.
+// nameTaken returns the name of an older NodeDriver of the same driver name: the oldest NodeDriver
+// gets the name.
 func nameTaken(nd *v3.NodeDriver, all []v3.NodeDriver) string {
 	for i := range all {
 		other := &all[i]
@@ -92,7 +93,8 @@ func (r *Reconciler) install(_ context.Context, s *scope) error {
 // installReasons are the failures of a probe that had its binary: they belong to the next step.
 var installReasons = []string{v3.DriverUnresponsiveReason, v3.FlagsInvalidReason}
 
-// download has the binary of an external driver fetched, verified and cached by a probe Job, once per content asked for.
+// download runs a probe Job that fetches, verifies and caches the binary of an external driver,
+// once per requested content.
 func (r *Reconciler) download(ctx context.Context, s *scope) error {
 	if driver.IsBuiltin(s.nd) {
 		s.conditions.True(v3.DownloadedCondition, v3.BuiltinReason, "")

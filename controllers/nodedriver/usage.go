@@ -46,7 +46,7 @@ func (u *users) add(kind string, obj client.Object) {
 	}
 }
 
-// use says that they use something: it, which may be empty where the sentence has named it before.
+// use returns a clause about the use of it; it may be empty if the sentence has named it before.
 func (u users) use(it string) string {
 	if it != "" {
 		it += " "
@@ -61,7 +61,7 @@ func (u users) use(it string) string {
 	return fmt.Sprintf("%d objects use %s(%s)", u.count, it, listed)
 }
 
-// kindsOf lists the kinds, machines first: those are what costs money.
+// kindsOf lists the kinds, machines first, because machines cost money.
 func kindsOf(driverName string) []schema.GroupVersionKind {
 	kinds := crdgen.KindsOf(driverName)
 	return []schema.GroupVersionKind{
@@ -101,7 +101,8 @@ func (r *Reconciler) crd(ctx context.Context, gvk schema.GroupVersionKind) (*met
 	return crd, nil
 }
 
-// users finds every object of a driver's kinds, live, and the CAPI Machines that name one that is not there.
+// users finds every object of a driver's kinds, live, and the CAPI Machines that name a missing
+// one.
 func (r *Reconciler) users(ctx context.Context, driverName string) (users, error) {
 	var all users
 	kinds, err := r.servedKinds(ctx, driverName)

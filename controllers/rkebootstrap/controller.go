@@ -46,9 +46,10 @@ type Options struct {
 	// Endpoint returns the address at which servers reach the manager. Only Server, CAChecksum and
 	// Sums are read; an empty Server means that the address is unknown.
 	Endpoint func() bootstrap.Install
-	// EndpointChanges says when Endpoint gives something else; nil when it never does.
+	// EndpointChanges sends an event when the result of Endpoint changes; nil if it never changes.
 	EndpointChanges <-chan event.GenericEvent
-	// WatchFilter limits the RKEBootstraps to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	// WatchFilter limits the RKEBootstraps to those whose label cluster.x-k8s.io/watch-filter has
+	// this value; empty for all.
 	WatchFilter string
 	// Workers is the number of objects that are worked on at a time; 1 by default.
 	Workers int
@@ -71,7 +72,8 @@ func New(o Options) *Reconciler {
 	return &Reconciler{Options: o, applier: apply.Applier{Client: o.Client, Reader: o.Reader, Owner: "drover-rkebootstrap"}}
 }
 
-// Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
+// Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of
+// rke.cattle.io.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	workers := max(r.Workers, 1)
 	otherOwner := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { // the Machine takes the place of its MachineSet

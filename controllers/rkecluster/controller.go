@@ -35,7 +35,8 @@ import (
 type Options struct {
 	// Client reads, from its cache if it has one, and writes.
 	Client client.Client
-	// WatchFilter limits the RKEClusters to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	// WatchFilter limits the RKEClusters to those whose label cluster.x-k8s.io/watch-filter has
+	// this value; empty for all.
 	WatchFilter string
 	// Workers is the number of objects that are worked on at a time; 1 by default.
 	Workers int
@@ -56,7 +57,8 @@ func New(o Options) *Reconciler {
 	return &Reconciler{Options: o}
 }
 
-// Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
+// Register adds the controller to a manager, whose scheme must know the kinds of CAPI and of
+// rke.cattle.io.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	workers := max(r.Workers, 1)
 	return builder.ControllerManagedBy(mgr).Named("rkecluster").
@@ -100,11 +102,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return step.Result(err)
 }
 
-// noEndpoint stands for none, as Rancher has it: each server of an RKEControlPlane reaches its API there. Cluster API takes a Cluster without an
-// endpoint for one that is not provisioned, and copies it once and for ever.
+// noEndpoint is the placeholder for a missing endpoint, as in Rancher: each server of an
+// RKEControlPlane reaches its API there. Cluster API treats a Cluster without an endpoint as not
+// provisioned, and copies the endpoint only once.
 var noEndpoint = clusterv1.APIEndpoint{Host: "localhost", Port: 6443}
 
-// ensureEndpoint sets noEndpoint where the user gives none and the control plane is an RKEControlPlane; any other needs one.
+// ensureEndpoint sets noEndpoint if the user gives no endpoint and the control plane is an
+// RKEControlPlane; any other control plane needs an endpoint.
 func (r *Reconciler) ensureEndpoint(ctx context.Context, obj *rkev1.RKECluster, cluster *clusterv1.Cluster) error {
 	if cluster == nil || annotations.IsPaused(cluster, obj) {
 		return nil

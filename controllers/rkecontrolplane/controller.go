@@ -37,7 +37,8 @@ type Clusters interface {
 	// Through returns the address of the server through which a cluster is reached, empty if it is
 	// reached as its kubeconfig says.
 	Through(cluster client.ObjectKey) string
-	// Proxied reports whether the manager has a proxy for the address in the kubeconfig, in whose place no server is called.
+	// Proxied reports whether the manager uses a proxy for the address in the kubeconfig. It then
+	// connects to no server directly.
 	Proxied(cluster client.ObjectKey) bool
 	// Refused returns why the API server's responses are rejected; empty if the cluster is reached,
 	// or is not reached for another reason.
@@ -64,7 +65,7 @@ type Options struct {
 	// Plans reads plan Secrets, reduced to the content that NewPlans keeps. Default: Reader, which
 	// has the whole content.
 	Plans client.Reader
-	// Clusters tells which clusters are reached.
+	// Clusters is the access to the workload clusters. Optional.
 	Clusters Clusters
 	// OnInfraMachine has wake called with a namespace and a Cluster's name when the specification
 	// of one of its infra machines changes. It must not block. Optional.
@@ -76,9 +77,11 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Releases is the ConfigMap that replaces the built-in catalogue of releases, if it exists.
 	Releases types.NamespacedName
-	// TrustedCredentialNamespaces are namespaces with credentials of Rancher's that control planes of every namespace may use.
+	// TrustedCredentialNamespaces are namespaces with Rancher's credentials that control planes of
+	// every namespace may use.
 	TrustedCredentialNamespaces []string
-	// WatchFilter limits the RKEControlPlanes to those whose label cluster.x-k8s.io/watch-filter has this value; empty for all.
+	// WatchFilter limits the RKEControlPlanes to those whose label cluster.x-k8s.io/watch-filter
+	// has this value; empty for all.
 	WatchFilter string
 	// Workers is the number of clusters that are worked on at a time; 1 by default.
 	Workers int
@@ -119,7 +122,8 @@ type scope struct {
 	conditions *step.Conditions
 	cluster    *clusterv1.Cluster
 	members    []member
-	// plans are the plan Secrets by the name of their RKEBootstrap, as far as they are kept in memory.
+	// plans are the plan Secrets by the name of their RKEBootstrap, reduced to the content in
+	// memory.
 	plans    map[string]*corev1.Secret
 	snapshot planner.Cluster
 	result   planner.Result
@@ -247,7 +251,8 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// withoutOwner tells a control plane that its Cluster does not know of from one whose Cluster is yet to come.
+// withoutOwner distinguishes a control plane that its Cluster does not name from one whose Cluster
+// does not exist yet.
 func (r *Reconciler) withoutOwner(ctx context.Context, s *scope) error {
 	waits := step.Wait(rkev1.WaitingForOwnerReason, "no Cluster owns this object yet. Name it in spec.controlPlaneRef of a Cluster", 0)
 	if s.Spec.ClusterName == "" {

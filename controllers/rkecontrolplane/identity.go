@@ -13,8 +13,10 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// tellVersions writes into the Machines which version their servers run, for a Machine whose kubelet has another version than itself is not up to date for
-// Cluster API, and its MachineDeployment never done with rolling out. It rolls nothing: that depends on the MachineDeployment, which has no version.
+// tellVersions writes the version of each server into its Machine. For Cluster API a Machine whose
+// kubelet has another version is not up to date, and its MachineDeployment would never finish its
+// rollout. The write causes no rollout: rollouts depend on the MachineDeployment, which has no
+// version.
 func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
 	var errs []error
 	for _, m := range s.members {
@@ -28,9 +30,10 @@ func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// markControlPlane labels the Machines of the control plane's servers as Cluster API knows them: where no Machine of a cluster has the label, it neither
-// drains nor deletes the Nodes of Machines that go. One without a MachineSet is left alone: when its cluster goes, Cluster API leaves labelled ones to
-// their control plane.
+// markControlPlane labels the Machines of the control plane's servers for Cluster API: if no
+// Machine of a cluster has the label, Cluster API neither drains nor deletes the Nodes of deleted
+// Machines. It does not label a Machine without a MachineSet: when its cluster is deleted, Cluster
+// API leaves labelled Machines to their control plane.
 func (r *Reconciler) markControlPlane(ctx context.Context, s *scope) error {
 	var errs []error
 	for _, m := range s.members {
@@ -59,7 +62,7 @@ func kubeletVersion(machine *clusterv1.Machine) string {
 	return text
 }
 
-// maxVersion is how long a version may be in a Machine, and in the status of a control plane.
+// maxVersion is the maximum length of a version in a Machine, and in the status of a control plane.
 const maxVersion = 256
 
 // isUsersVersion reports whether a Machine has a version that we did not write.

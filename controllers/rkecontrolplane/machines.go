@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// ours marks an annotation as one that the manager may take away again.
+	// ours marks an annotation that the manager may remove.
 	ours = "drover"
-	// patience is how long a machine that is being changed is kept from being replaced.
+	// patience is how long a changing machine is protected from a replacement.
 	patience = 30 * time.Minute
 )
 
@@ -150,7 +150,9 @@ func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Ve
 	changed := false
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		old := ptr.Deref(meta.FindStatusCondition(*list, kind), metav1.Condition{})
-		// They are about its plan, and not its spec, whose generation Cluster API raises without another plan: kubectl wait would wait for that one.
+		// No observedGeneration: the conditions are about the plan and not the Machine's spec.
+		// Cluster API raises the spec's generation without another plan, and kubectl wait would
+		// wait for that generation.
 		scratch := step.NewConditions(list, 0, r.Clock.Now())
 		scratch.Advise = func(c metav1.Condition) []string { return s.about(verdict).On(c.Reason) }
 		scratch.Set(kind, status, reason, message)
@@ -176,7 +178,8 @@ func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Ve
 	return changed
 }
 
-// advise says what to do about a condition of the control plane; where its reason is a machine's, about the first one that has it.
+// advise returns the advice for a condition of the control plane. If the reason comes from a
+// machine, the advice is about the first such machine.
 func (s *scope) advise(c metav1.Condition) []string {
 	if c.Type == rkev1.WarningsCondition {
 		return s.warned.On(c.Reason)
@@ -197,7 +200,7 @@ func (s *scope) advise(c metav1.Condition) []string {
 	return a.On(c.Reason)
 }
 
-// about is what advice names of a machine.
+// about returns the names for advice about a machine.
 func (s *scope) about(verdict planner.Verdict) advice.ControlPlane {
 	m := s.member(verdict.Machine)
 	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: s.snapshot.Name, Machine: m.Name, Deployment: m.Labels[clusterv1.MachineDeploymentNameLabel],

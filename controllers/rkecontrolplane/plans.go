@@ -26,7 +26,8 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// planned are the keys of a plan Secret that the planner reads beside the plan, noted its labels and annotations.
+// planned are the keys of a plan Secret that the planner reads beside the plan; noted are its
+// labels and annotations.
 var (
 	planned = []string{plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum, plan.KeyFailureCount,
 		plan.KeyProbeStatuses, plan.KeyAgentStatus, plan.KeyAgentPublicKey}
@@ -82,8 +83,8 @@ type planMemory struct {
 	mu    sync.Mutex
 	kept  map[types.NamespacedName]kept
 	quota *limit.Quota[string, types.NamespacedName]
-	// decode is planner.NewDelivered. Only one goroutine transforms the plan Secrets of all tenants, so
-	// that it must not decode a plan that it has decoded before.
+	// decode is planner.NewDelivered. Only one goroutine transforms the plan Secrets of all
+	// tenants, so that it must not decode a plan that it has decoded before.
 	decode func(raw []byte) *planner.Delivered
 }
 
@@ -99,8 +100,8 @@ func newPlanMemory() *planMemory {
 		quota: limit.NewQuota[string, types.NamespacedName](maxOfNamespace, maxOfAllClusters)}
 }
 
-// keep drops the parts of a plan Secret that the planner does not read, or all of it if its namespace
-// has no bytes left. At its start, an informer transforms each object twice.
+// keep drops the parts of a plan Secret that the planner does not read, or all of it if its
+// namespace has no bytes left. At its start, an informer transforms each object twice.
 func (m *planMemory) keep(secret *corev1.Secret) {
 	if _, dropped := secret.Annotations[largeAnnotation]; dropped && len(secret.Data) == 0 {
 		return
@@ -165,8 +166,8 @@ func sizeOf(secret *corev1.Secret) int {
 	return size
 }
 
-// shrink leaves the parts of a plan Secret that the planner reads beside the plan. A value that is too
-// long is dropped: our agent writes no such value.
+// shrink leaves the parts of a plan Secret that the planner reads beside the plan. A value that is
+// too long is dropped: our agent writes no such value.
 func shrink(secret *corev1.Secret) {
 	var owners []metav1.OwnerReference
 	if owner := metav1.GetControllerOf(secret); owner != nil {
@@ -198,7 +199,7 @@ func planChanged(was, is *corev1.Secret) bool {
 	return !equality.Semantic.DeepEqual(was, is)
 }
 
-// only is a map of its own with these keys: one from which the others were deleted would keep their room.
+// only returns a new map with these keys: deleting the other keys would keep their memory.
 func only[V any](all map[string]V, keys []string) map[string]V {
 	left := map[string]V{}
 	for _, key := range keys {

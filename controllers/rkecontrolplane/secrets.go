@@ -31,7 +31,8 @@ const stateSuffix = "-rke-state"
 const (
 	serverTokenKey = "serverToken"
 	agentTokenKey  = "agentToken"
-	// bootstrappedKey is there once a server has made the cluster, and is its machine's ID: then the data is on the etcd machines and nowhere else.
+	// bootstrappedKey exists after a server has created the cluster, and holds its machine's ID:
+	// from then on, the data is only on the etcd machines.
 	bootstrappedKey = "bootstrapped"
 )
 

@@ -191,7 +191,8 @@ func isMember(machine *clusterv1.Machine, cluster *clusterv1.Cluster) bool {
 	return machine.Spec.ClusterName == cluster.Name && ref.Kind == "RKEBootstrap" && ref.APIGroup == rkev1.GroupVersion.Group
 }
 
-// overdue reports whether a machine that has applied its plan is not as it should be for longer than that may take. Its own conditions tell since when.
+// overdue reports whether a machine that has applied its plan has been unhealthy for longer than
+// allowed. Its own conditions record the start.
 func (r *Reconciler) overdue(s *scope, machine *clusterv1.Machine) bool {
 	conditions := machine.Status.Conditions
 	applied, reconciled := meta.FindStatusCondition(conditions, rkev1.PlanAppliedCondition), meta.FindStatusCondition(conditions, rkev1.ReconciledCondition)

@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// count fills the counters and versions that Cluster API reads: of the control plane's Machines, which it does not own.
+// count sets the counters and versions that Cluster API reads, of the control plane's Machines,
+// which the control plane does not own.
 func (r *Reconciler) count(s *scope) {
 	var all, ready, available, upToDate int32
 	for i, m := range s.members {

@@ -31,12 +31,13 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// Register adds the controller and the cache of plan Secrets to a manager, whose scheme must know the kinds of CAPI and of rke.cattle.io.
+// Register adds the controller and the cache of plan Secrets to a manager, whose scheme must know
+// the kinds of CAPI and of rke.cattle.io.
 func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
 	if err := mgr.Add(plans); err != nil {
 		return fmt.Errorf("adding the cache of plan Secrets: %w", err)
 	}
-	// A Secret that changes wakes those that name it, without a look at all that are there.
+	// A changed Secret wakes the control planes that name it, without a list of all control planes.
 	referenced := func(obj client.Object) []string {
 		one, ok := obj.(*rkev1.RKEControlPlane)
 		if !ok {
@@ -75,7 +76,8 @@ func (r *Reconciler) Register(mgr manager.Manager, plans cache.Cache) error {
 		Complete(r)
 }
 
-// listen is the watch of connections to workload clusters, and of infra machines, whose kinds come and go.
+// listen is the watch of connections to workload clusters, and of infra machines, whose kinds can
+// be added and removed.
 func (r *Reconciler) listen(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	wake := func(namespace, cluster string) {
 		for _, request := range r.ofClusterNamed(ctx, namespace, cluster) {
@@ -114,7 +116,8 @@ func (r *Reconciler) ofClusterNamed(ctx context.Context, namespace, name string)
 	return ofCluster(ctx, cluster)
 }
 
-// ofSecret wakes those whose own Secret it is, or whose specification names it. Plan Secrets have a watch of their own.
+// ofSecret wakes the control planes that own the Secret, or whose specification names it. Plan
+// Secrets have their own watch.
 func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcile.Request {
 	owner := metav1.GetControllerOf(obj)
 	if owner != nil && owner.Kind == "RKEBootstrap" {
@@ -134,7 +137,8 @@ func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcil
 	return r.naming(ctx, planner.SecretKind, obj)
 }
 
-// ofConfigMap wakes those whose specification names it, and all of them for the catalogue of releases.
+// ofConfigMap wakes the control planes whose specification names it, and all of them for the
+// catalogue of releases.
 func (r *Reconciler) ofConfigMap(ctx context.Context, obj client.Object) []reconcile.Request {
 	if client.ObjectKeyFromObject(obj) == r.Releases {
 		return r.all(ctx)
@@ -147,7 +151,8 @@ func (r *Reconciler) naming(ctx context.Context, kind string, obj client.Object)
 	return r.all(ctx, client.MatchingFields{referenceIndex: kind + "/" + client.ObjectKeyFromObject(obj).String()})
 }
 
-// referenceIndex finds RKEControlPlanes by the kind, namespace and name of what their specification names.
+// referenceIndex finds RKEControlPlanes by the kind, namespace and name of objects that their
+// specification names.
 const referenceIndex = "references"
 
 func (r *Reconciler) all(ctx context.Context, opts ...client.ListOption) []reconcile.Request {

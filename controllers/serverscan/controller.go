@@ -33,7 +33,8 @@ const FieldOwner = "drover-serverscan"
 
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans/status,verbs=patch
-// Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement) asks for it.
+// Permission for owner references that block deletion; an API server with the plugin
+// OwnerReferencesPermissionEnforcement requires it.
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=serverscans/finalizers,verbs=update
 // +kubebuilder:rbac:groups=rke-machine.cattle.io,resources=*,verbs=get;list;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list
@@ -44,15 +45,15 @@ const FieldOwner = "drover-serverscan"
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;patch;delete
 
 const (
-	// DefaultGrace is how old an orphan must be to be removed, unless the ServerScan says otherwise.
+	// DefaultGrace is the minimum age of a removed orphan, unless the ServerScan sets another.
 	DefaultGrace = time.Hour
-	// DefaultTTL is how long a ServerScan stays after it is done, unless it says otherwise.
+	// DefaultTTL is how long a ServerScan stays after its end, unless it sets another time.
 	DefaultTTL = time.Hour
 	// jobCheck is a safety net: the end of a Job is seen by watch.
 	jobCheck = time.Minute
-	// certainFor is how long the second Job may begin removals after the API was read.
+	// certainFor is how long after the read of the API the second Job may start removals.
 	certainFor = 10 * time.Minute
-	// leftoverCheck is when to look again whether the garbage collector has done its work.
+	// leftoverCheck is the interval between checks whether the garbage collector has finished.
 	leftoverCheck = 5 * time.Second
 )
 
@@ -66,7 +67,8 @@ type Options struct {
 	Jobs jobrunner.Settings
 	// TrustedCredentialNamespaces are the same as for machines.
 	TrustedCredentialNamespaces []string
-	// Management is the UID of the namespace kube-system, as the machines' servers are tagged with; empty when it is not known.
+	// Management is the UID of the namespace kube-system, a value of the machines' server tags;
+	// empty if unknown.
 	Management string
 	// Clock is the real one by default.
 	Clock clock.PassiveClock

@@ -102,7 +102,7 @@ func (r *Reconciler) askedWithItsCredential(ctx context.Context, scan *rkev1.Ser
 	return len(last.Env)+len(last.Files) > 0 && maps.Equal(last.Env, request.CredentialEnv) && maps.EqualFunc(last.Files, request.Files, bytes.Equal), nil
 }
 
-// tell writes the condition, and with it Ready, which follows from it.
+// tell writes the condition and, derived from it, Ready.
 func (r *Reconciler) tell(ctx context.Context, key client.ObjectKey, driver string, found metav1.Condition) error {
 	machine := rkev1.DriverMachine{Unstructured: &unstructured.Unstructured{}}
 	machine.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driver).Machine))

@@ -151,7 +151,8 @@ func (k knowledge) isAnother(s state.ScannedServer, within string) bool {
 	return strings.HasPrefix(own, form+"://") && strings.HasPrefix(own, within) && !strings.EqualFold(own, s.ProviderID)
 }
 
-// isNamedByMachine reports whether a server still has the name that it got from the machine in its tag.
+// isNamedByMachine reports whether a server still has the name that it got from the machine in its
+// tag.
 func isNamedByMachine(s state.ScannedServer, namespace string) bool {
 	machine, here := strings.CutPrefix(s.Machine, namespace+"-")
 	name, err := jobrunner.InstanceName(machine, max(len(s.Name), jobrunner.MinInstanceName))

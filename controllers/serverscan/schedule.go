@@ -49,7 +49,8 @@ type Schedule struct {
 type usage struct {
 	// unused is true if no machine names the account any more.
 	unused bool
-	// since is when its newest ServerScan was done, or its oldest machine made.
+	// since is the end of its newest ServerScan or, without one, the creation of its oldest
+	// machine.
 	since time.Time
 	// scanning is true if its newest ServerScan is not done.
 	scanning bool
@@ -164,7 +165,8 @@ func (s *Schedule) scan(ctx context.Context, at account, use usage) error {
 	return nil
 }
 
-// Values of the label of periodic ServerScans: whether machines named the credential when it was made.
+// Values of the label of periodic ServerScans: whether machines named the credential when it was
+// made.
 const inUse, unused = "true", "unused"
 
 // account identifies the account of a ServerScan.

@@ -63,7 +63,7 @@ func (c *Conditions) set(condition metav1.Condition) {
 	meta.SetStatusCondition(c.list, condition)
 }
 
-// Repeat makes a condition False with the reason, message and advice of another.
+// Repeat sets a condition to False with the reason, message and advice of another.
 func (c *Conditions) Repeat(condition string, of metav1.Condition) {
 	c.set(metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: of.Reason, Message: of.Message})
 }
@@ -151,7 +151,7 @@ func cut(text string, most int) string {
 // maxNote is the longest note of an event that the API takes.
 const maxNote = 1024
 
-// Transitions are what changed in an object's conditions.
+// Transitions are the changes in an object's conditions.
 type Transitions struct {
 	// Before and After are the conditions.
 	Before, After []metav1.Condition

@@ -13,7 +13,8 @@ import (
 // ErrorReason is the reason of a condition whose step ended with an error that is tried again.
 const ErrorReason = "Error"
 
-// Step is one step of a reconcile. Its scope is what steps read and write; it lives for one reconcile.
+// Step is one step of a reconcile. The steps read and write the scope, which exists for one
+// reconcile.
 type Step[S any] struct {
 	// Condition is the type it owns; empty when it owns none.
 	Condition string

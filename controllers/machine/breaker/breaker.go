@@ -1,4 +1,5 @@
-// Package breaker decides which machines may ask a cloud for a server while that cloud has no room for all of them.
+// Package breaker decides which machines may ask a cloud for a server while that cloud has no room
+// for all of them.
 //
 //	     refused                     made
 //	free ───────▶ tripped: one asks ───────▶ recovering: one more with each server that is made ───▶ free
@@ -18,7 +19,8 @@ import (
 	"time"
 )
 
-// Group names the machines that ask the same of the same account: when one is refused, the others would be too.
+// Group identifies the machines that request the same from the same account: if one is refused, the
+// others would be too.
 type Group struct {
 	// Namespace of the machines. The users of a namespace can write its states, so these must not
 	// hold machines of other namespaces.
@@ -31,7 +33,7 @@ type Group struct {
 	Order string
 }
 
-// Refusal is an attempt that the cloud refused because it had no room, or no patience.
+// Refusal is an attempt that the cloud refused because of capacity, a quota or a rate limit.
 type Refusal struct {
 	Group Group
 	// Class of the failure, one of api/rke/v1.
@@ -68,7 +70,7 @@ type Turn struct {
 	Go bool
 	// Class for which the machines of the group are held.
 	Class string
-	// At is when this machine asks; zero when another asks first.
+	// At is when this machine asks; zero if another asks first.
 	At time.Time
 	// Look is when to ask again even without a call; zero if a call follows.
 	Look time.Time
@@ -85,20 +87,22 @@ const (
 // replacement of a refused machine continues the group's back-off.
 const forgotten = time.Hour
 
-// Breaker knows the groups that are held, and who waits in them. Its zero value is not ready: use New.
+// Breaker records the held groups and the machines that wait in them. Its zero value is not ready:
+// use New.
 type Breaker[K comparable] struct {
-	// backOff is how long to wait after the nth refusal in a row. It is not a token bucket: the wait follows
-	// from the class of the failure and the number of refusals, and after a restart from the machines' states.
+	// backOff is how long to wait after the nth refusal in a row. It is not a token bucket: the
+	// wait follows from the class of the failure and the number of refusals, and after a restart
+	// from the machines' states.
 	backOff func(class string, n int32) time.Duration
 
 	mu     sync.Mutex
 	groups map[Group]*group[K]
 	// members of all groups; each is in one.
 	members map[K]*member
-	// arrivals counts those who came to wait.
+	// arrivals counts the machines that have joined.
 	arrivals uint64
 	call     func(K)
-	// born is when it was asked or told first.
+	// born is the time of the first call.
 	born time.Time
 	// self is the machine that asks or reports, and needs no call.
 	self K
@@ -109,25 +113,27 @@ func New[K comparable](backOff func(class string, n int32) time.Duration) *Break
 	return &Breaker[K]{backOff: backOff, groups: map[Group]*group[K]{}, members: map[K]*member{}, call: func(K) {}}
 }
 
-// OnCall has call called with each machine whose turn it has become. It must not block, and not ask back.
+// OnCall sets the function that is called with each machine whose turn has come. It must not block,
+// and must not call the Breaker.
 func (b *Breaker[K]) OnCall(call func(K)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.call = call
 }
 
-// group is held: its machines ask by turns.
+// group is a held group: its machines take turns.
 type group[K comparable] struct {
 	class string
-	// cause is a machine that was refused and waits in the group, and left the last one that did.
+	// cause is a refused machine that waits in the group; left is the last such machine that has
+	// left it.
 	cause, left *K
 	// recovering is true if the cloud has made a server since its last refusal.
 	recovering bool
 	// level counts the refusals in a row, and next is when the next may ask.
 	level int32
 	next  time.Time
-	// window is how many may try at the same time. It is not one of limit's semaphores: it grows with each server, a refusal closes it, and a machine that is
-	// urgent takes the turn of another.
+	// window is how many may try at the same time. It is not one of limit's semaphores: it grows
+	// with each server, a refusal resets it, and an urgent machine takes the turn of another.
 	window int
 	// quiet is the time after a restart when all machines have reported their state again. No
 	// machine is called before it.
@@ -187,7 +193,7 @@ func (b *Breaker[K]) Ask(k K, ask Ask) Turn {
 	return b.turn(g, m, ask)
 }
 
-// promote gives a member its turn, if it has one.
+// promote gives a member its turn if one is free.
 func (b *Breaker[K]) promote(g *group[K], m *member, ask Ask) {
 	if m.state == called {
 		return
@@ -441,7 +447,7 @@ func (b *Breaker[K]) leave(k K, now time.Time) {
 			return
 		}
 	}
-	// All that are left try: they need no turns.
+	// All remaining machines are trying, so they need no turns.
 	for other := range g.members {
 		delete(b.members, other)
 	}

@@ -20,8 +20,9 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// Purposes of a cluster's Secrets, which are named <cluster>-<purpose>. Those that Cluster API knows have its names; the client authority has the
-// name that its providers for k3s and RKE2 use.
+// Purposes of a cluster's Secrets, which are named <cluster>-<purpose>. Purposes that Cluster API
+// knows have its names; the client authority has the name that Cluster API's providers for k3s and
+// RKE2 use.
 const (
 	Server         = secret.ClusterCA
 	Client         = secret.Purpose("cca")
@@ -31,7 +32,7 @@ const (
 	ServiceAccount = secret.ServiceAccount
 )
 
-// Purposes is all of them.
+// Purposes lists all purposes.
 var Purposes = []secret.Purpose{Server, Client, Proxy, EtcdServer, EtcdPeer, ServiceAccount}
 
 // Put adds the content of a Secret to a cluster's authorities.
@@ -57,12 +58,13 @@ func Put(into *planner.Authorities, purpose secret.Purpose, data map[string][]by
 const (
 	// lifetime of an authority; nothing renews it.
 	lifetime = 10 * 365 * 24 * time.Hour
-	// skew is how far the clock of a server may be behind.
+	// skew is the tolerance for a server's clock that is behind.
 	skew = time.Hour
 	// serviceAccountBits is the size of the RSA key that signs tokens: every verifier supports
 	// tokens of RSA keys.
 	serviceAccountBits = 2048
-	// maxCertificate is the largest certificate file that fits into a kubeconfig. The manager rejects a kubeconfig above 64 KiB.
+	// maxCertificate is the largest certificate file that fits into a kubeconfig. The manager
+	// rejects a kubeconfig above 64 KiB.
 	maxCertificate = 44 << 10
 )
 

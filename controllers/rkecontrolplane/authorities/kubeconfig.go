@@ -17,10 +17,11 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// clientLifetime is how long a client certificate of a kubeconfig is good; it is renewed when half of it is over.
+// clientLifetime is the lifetime of a kubeconfig's client certificate; it is renewed at half of it.
 const clientLifetime = 365 * 24 * time.Hour
 
-// Kubeconfig is one for an administrator of the cluster, at a server such as https://203.0.113.7:6443.
+// Kubeconfig returns a kubeconfig for an administrator of the cluster, at a server such as
+// https://203.0.113.7:6443.
 func Kubeconfig(cluster, server string, a planner.Authorities, now time.Time) ([]byte, error) {
 	authority, err := parseCertificate(a.Client.Certificate)
 	if err != nil {
