@@ -48,7 +48,7 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return admission.Allowed("")
 	}
-	found := fault{}
+	found := problem{}
 	if req.Operation == admissionv1.Create {
 		found, err = h.checkDriver(ctx, obj.GetKind())
 	}
@@ -66,12 +66,12 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	return admission.Denied(found.text)
 }
 
-// fault is a reason to reject an object.
-type fault struct {
+// problem is a reason to reject an object.
+type problem struct {
 	text string
-	// waits is true if the object may wait until the problem is fixed.
+	// waits is true if the object may wait until it is fixed.
 	waits bool
-	// curable is true if another object can fix the problem. That object may be in the same
+	// curable is true if another object can fix it. That object may be in the same
 	// manifest, which a dry run does not create.
 	curable bool
 }
@@ -98,7 +98,7 @@ func decode(req admission.Request) (obj, old *unstructured.Unstructured, err err
 // checkDriver rejects a new object without a NodeDriver for its kind. It allows a machine of an
 // inactive driver, so that an existing cluster can replace a server, but not new templates and
 // configs.
-func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (fault, error) {
+func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (problem, error) {
 	found, err := nodeDriverOf(ctx, h.Cached, kind)
 	if err == nil && found == nil {
 		// The cache of a replica that has just started may be behind.
@@ -106,15 +106,15 @@ func (h *MachineKinds) checkDriver(ctx context.Context, kind string) (fault, err
 	}
 	switch {
 	case err != nil:
-		return fault{}, err
+		return problem{}, err
 	case found == nil:
-		return fault{text: fmt.Sprintf("no NodeDriver defines the kind %s: list them with `kubectl get nodedrivers`, and create one for this driver first", kind), curable: true}, nil
+		return problem{text: fmt.Sprintf("no NodeDriver defines the kind %s: list them with `kubectl get nodedrivers`, and create one for this driver first", kind), curable: true}, nil
 	case !found.DeletionTimestamp.IsZero():
-		return fault{text: fmt.Sprintf("NodeDriver %s is being deleted, so no new %s can be created: use another driver, or create the NodeDriver again after its deletion", found.Name, kind)}, nil
+		return problem{text: fmt.Sprintf("NodeDriver %s is being deleted, so no new %s can be created: use another driver, or create the NodeDriver again after its deletion", found.Name, kind)}, nil
 	case !found.Spec.Active && kind != crdgen.KindsOf(found.DriverName()).Machine:
-		return fault{text: fmt.Sprintf("NodeDriver %s is inactive: set its spec.active to true to create a new %s", found.Name, kind), curable: true}, nil
+		return problem{text: fmt.Sprintf("NodeDriver %s is inactive: set its spec.active to true to create a new %s", found.Name, kind), curable: true}, nil
 	}
-	return fault{}, nil
+	return problem{}, nil
 }
 
 func nodeDriverOf(ctx context.Context, reader client.Reader, kind string) (*v3.NodeDriver, error) {
@@ -158,10 +158,10 @@ func credentialOf(obj *unstructured.Unstructured) string {
 
 // checkCredential rejects a credential that does not exist or is not shared with this namespace,
 // unless the object may wait for it.
-func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (fault, error) {
+func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (problem, error) {
 	ref := credential.Parse(obj.GetNamespace(), name)
 	if ref.Namespace == "" || ref.Name == "" {
-		return fault{text: fmt.Sprintf("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name)}, nil
+		return problem{text: fmt.Sprintf("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name)}, nil
 	}
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -169,14 +169,14 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	message := ""
 	switch {
 	case err == nil:
-		return fault{}, nil
+		return problem{}, nil
 	case errors.Is(err, credential.ErrMissing):
 		message = fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", ref, ref.Namespace, ref.Name)
 	case errors.Is(err, credential.ErrNotShared):
 		message = fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
 			ref, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
 	default:
-		return fault{}, err
+		return problem{}, err
 	}
 	// These objects only get a warning: those that Cluster API made, because it would retry for
 	// ever; objects with owners, because a move or restore creates objects in any order; paused
@@ -188,7 +188,7 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	_, paused := annotations[clusterv1.PausedAnnotation]
 	restored := errors.Is(err, credential.ErrMissing) && strings.HasSuffix(obj.GetKind(), "MachineTemplate")
 	if restored || paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0 {
-		return fault{text: message + "; the machine waits for it", waits: true}, nil
+		return problem{text: message + "; the machine waits for it", waits: true}, nil
 	}
-	return fault{text: fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is created later", message, MissingCredentialAnnotation), curable: true}, nil
+	return problem{text: fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is created later", message, MissingCredentialAnnotation), curable: true}, nil
 }

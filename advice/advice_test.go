@@ -21,8 +21,8 @@ func TestMessage(t *testing.T) {
 	what, next := Split(message)
 	require.Equal(t, "it is not there", what)
 	require.Equal(t, []string{"Make it: kubectl create it", "Or another"}, next)
-	what, next = Split(Message("the cloud says:\n* Delete it all: kubectl delete it", nil))
-	require.Equal(t, "the cloud says: Delete it all: kubectl delete it", what, "what a driver says is no advice")
+	what, next = Split(Message("the cloud meaning:\n* Delete it all: kubectl delete it", nil))
+	require.Equal(t, "the cloud meaning: Delete it all: kubectl delete it", what, "what a driver says is no advice")
 	require.Empty(t, next)
 	require.Equal(t, "plain", Message("plain", nil))
 }
@@ -82,7 +82,7 @@ func shell(t *testing.T, command string) string {
 	require.NoError(t, err, "%s\n%s", command, out)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, entries, "the command did more than it says: %s", command)
+	require.Empty(t, entries, "the command did more than it meaning: %s", command)
 	return string(out)
 }
 

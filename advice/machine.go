@@ -59,8 +59,8 @@ type Attempt struct {
 	Removes bool
 }
 
-// TellsOfAttempt reports whether a condition with the reason describes the end of the last attempt.
-func TellsOfAttempt(reason string) bool {
+// IsAboutAttempt reports whether a condition with the reason describes the end of the last attempt.
+func IsAboutAttempt(reason string) bool {
 	return reason == rkev1.WaitingForRetryReason || reason == rkev1.AttemptsExhaustedReason || reason == rkev1.ServerMayExistReason
 }
 
@@ -73,7 +73,7 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	if c.Status == metav1.ConditionTrue {
 		return nil
 	}
-	if last != nil && (!TellsOfAttempt(c.Reason) || last.Removes != (c.Type == rkev1.DeleteJobCondition)) {
+	if last != nil && (!IsAboutAttempt(c.Reason) || last.Removes != (c.Type == rkev1.DeleteJobCondition)) {
 		last = nil // the condition is not about the last attempt
 	}
 	next := m.onReason(c, last)
@@ -131,15 +131,15 @@ func (m Machine) forRemoval(next []string) []string {
 	return append(next, NextAbandon)
 }
 
-// Says explains the class and the reason of a failure.
-func (m Machine) Says(last Attempt) string { return m.failure(last).says }
+// Explain returns the meaning of the class and the reason of a failure.
+func (m Machine) Explain(last Attempt) string { return m.failure(last).meaning }
 
 // failure returns the advice for a failed attempt. The advice for the cloud's answer comes first;
 // then the advice for the Job's reason, unless it is only to read the log or to retry.
 func (m Machine) failure(last Attempt) failure {
 	result, class := results[last.Reason], classes[cmp.Or(last.Class, rkev1.ClassUnknown)]
 	if how := processEnded.FindString(last.Message); how != "" && last.Reason == rkev1.DriverUnresponsiveReason {
-		result.says = "The driver's " + strings.TrimPrefix(how, "its ")
+		result.meaning = "The driver's " + strings.TrimPrefix(how, "its ")
 	}
 	switch {
 	case last.Reason == rkev1.HostNotCleanedReason:
@@ -156,8 +156,8 @@ func (m Machine) failure(last Attempt) failure {
 	if !further.HasAll(result.next...) && !cloud.Has(last.Class) || last.Reason == rkev1.ServerMayExistReason {
 		class = failure{}
 	}
-	says := strings.TrimPrefix(result.says+". "+class.says, ". ")
-	return failure{says: strings.TrimSuffix(says, ". "), next: append(slices.Clone(class.next), result.next...)}
+	meaning := strings.TrimPrefix(result.meaning+". "+class.meaning, ". ")
+	return failure{meaning: strings.TrimSuffix(meaning, ". "), next: append(slices.Clone(class.next), result.next...)}
 }
 
 // toClean returns the advice about a host that was not cleaned. It depends on the error of the last
@@ -187,8 +187,8 @@ var processEnded = regexp.MustCompile(`its process ended (immediately|during \w+
 // failure explains a class of failures, or the reason of a Job, and holds the advice. It does not
 // repeat the words of the reason.
 type failure struct {
-	says string
-	next []string
+	meaning string
+	next    []string
 }
 
 // Advice for several reasons.

@@ -59,7 +59,7 @@ func TestAdviceIsComplete(t *testing.T) {
 		}
 	}
 	for name, class := range constants(t, "../api/rke/v1/conditions.go", "Class") {
-		require.NotEmpty(t, classes[class].says, name)
+		require.NotEmpty(t, classes[class].meaning, name)
 		require.NotEmpty(t, classes[class].next, name)
 	}
 	for name, reason := range constants(t, "../api/management/v3/conditions.go", "Reason") {
@@ -225,18 +225,18 @@ func TestMachine_On(t *testing.T) {
 }
 
 func TestMachine_Says(t *testing.T) {
-	require.Equal(t, "The cloud account's quota is used up", web.Says(Attempt{Class: rkev1.ClassQuota, Reason: rkev1.CreateFailedReason}))
-	require.Equal(t, "The bootstrap script failed on the server", web.Says(Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.BootstrapFailedReason}))
+	require.Equal(t, "The cloud account's quota is used up", web.Explain(Attempt{Class: rkev1.ClassQuota, Reason: rkev1.CreateFailedReason}))
+	require.Equal(t, "The bootstrap script failed on the server", web.Explain(Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.BootstrapFailedReason}))
 	require.Equal(t, "The driver's own checks before creation failed. No server was requested. The cloud rejects the credential, or the credential lacks a permission",
-		web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.PreCreateCheckFailedReason}))
-	require.Equal(t, "The host rejects the login of the machine's SSH user", web.Says(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.SSHUnauthorizedReason}), "no cloud was asked")
+		web.Explain(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.PreCreateCheckFailedReason}))
+	require.Equal(t, "The host rejects the login of the machine's SSH user", web.Explain(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.SSHUnauthorizedReason}), "no cloud was asked")
 	unresponsive := Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.DriverUnresponsiveReason, Message: "asking the driver: timeout"}
-	require.Equal(t, "The driver did not answer in time. The driver's message is not recognized", web.Says(unresponsive))
+	require.Equal(t, "The driver did not answer in time. The driver's message is not recognized", web.Explain(unresponsive))
 	unresponsive.Message = "the driver does not respond: its process ended during Create"
-	require.Equal(t, "The driver's process ended during Create. The driver's message is not recognized", web.Says(unresponsive))
+	require.Equal(t, "The driver's process ended during Create. The driver's message is not recognized", web.Explain(unresponsive))
 	unresponsive.Message = "the driver does not respond: its process ended immediately"
-	require.Equal(t, "The driver's process ended immediately. The driver's message is not recognized", web.Says(unresponsive))
-	require.Empty(t, web.Says(Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason}), "no class has anything to add")
+	require.Equal(t, "The driver's process ended immediately. The driver's message is not recognized", web.Explain(unresponsive))
+	require.Empty(t, web.Explain(Attempt{Class: rkev1.ClassInvalid, Reason: rkev1.ServerMayExistReason}), "no class has anything to add")
 }
 
 func TestDriver_On(t *testing.T) {

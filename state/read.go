@@ -141,9 +141,9 @@ func ReadServer(data map[string][]byte) (Server, error) {
 		return Server{}, fmt.Errorf("reading %s: port %d", ServerKey, s.SSHPort)
 	}
 	s.FailureDomain = Printable(s.FailureDomain, maxZone)
-	told := s.Addresses
+	addresses := s.Addresses
 	s.Addresses = nil
-	for _, a := range told {
+	for _, a := range addresses {
 		isKind := slices.Contains([]string{"ExternalIP", "InternalIP", "Hostname", "ExternalDNS", "InternalDNS"}, a.Type)
 		isAddress := a.Address != "" && len(a.Address) <= MaxAddress && !isNoID(a.Address)
 		if isKind && isAddress && len(s.Addresses) < maxAddresses {

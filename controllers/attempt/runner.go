@@ -77,9 +77,9 @@ func (o Subject) check(live client.Object) *TakenError {
 	return &TakenError{Kind: live.GetObjectKind().GroupVersionKind().Kind, Name: live.GetName(), Live: live, Predecessor: o.Succeeds(live)}
 }
 
-// Look collects the evidence about an attempt that e does not have yet: its Job, if it is the
+// Observe collects the evidence about an attempt that e does not have yet: its Job, if it is the
 // subject's, and the pods with the labels, if they are of use.
-func (r Runner) Look(ctx context.Context, o Subject, e jobrunner.Evidence, name types.NamespacedName, pods func() client.MatchingLabels) (Attempt, error) {
+func (r Runner) Observe(ctx context.Context, o Subject, e jobrunner.Evidence, name types.NamespacedName, pods func() client.MatchingLabels) (Attempt, error) {
 	job := &batchv1.Job{}
 	err := cmp.Or(r.Cache, r.Reader).Get(ctx, name, job)
 	if r.Cache != nil && apierrors.IsNotFound(err) {

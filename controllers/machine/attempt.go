@@ -78,7 +78,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, operation state.Oper
 	if !s.state.Claimed || s.state.Claim.Operation != operation {
 		return attempt.Attempt{State: attempt.Unclaimed}, nil
 	}
-	seen, err := r.look(ctx, s)
+	seen, err := r.readAttempt(ctx, s)
 	if err != nil || s.recorded || !seen.State.Ended() {
 		return seen, err
 	}
@@ -103,8 +103,8 @@ func (r *Reconciler) cleanSecrets(ctx context.Context, s *scope) error {
 	return r.runner.Clean(ctx, s.subject(), reader, r.runner.SecretsOf(s.home.Namespace, jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt))...)
 }
 
-// look looks at the attempt that was claimed; once in each reconcile.
-func (r *Reconciler) look(ctx context.Context, s *scope) (attempt.Attempt, error) {
+// readAttempt returns the claimed attempt. It reads the attempt once in each reconcile.
+func (r *Reconciler) readAttempt(ctx context.Context, s *scope) (attempt.Attempt, error) {
 	if s.attempt != nil {
 		return *s.attempt, nil
 	}
@@ -113,7 +113,7 @@ func (r *Reconciler) look(ctx context.Context, s *scope) (attempt.Attempt, error
 	if s.inFallback() {
 		r.watchIndex.note(s.request, watchKey{kind: "Job", name: key})
 	}
-	seen, err := r.runner.Look(ctx, s.subject(), jobrunner.Evidence{Operation: claim.Operation, Attempt: claim.Attempt, State: s.state.State, Now: s.now}, key,
+	seen, err := r.runner.Observe(ctx, s.subject(), jobrunner.Evidence{Operation: claim.Operation, Attempt: claim.Attempt, State: s.state.State, Now: s.now}, key,
 		func() client.MatchingLabels { return r.podLabels(s, claim.Operation) })
 	if err == nil {
 		s.attempt = &seen
@@ -209,8 +209,8 @@ func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) facts {
 func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do action) error {
 	claim := s.state.Claim
 	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, f.class, f.verdict.Reason, f.verdict.Message)
-	if says := s.advice(r.kind.Driver).Says(advice.Attempt{Class: f.class, Reason: f.verdict.Reason, Message: f.verdict.Message}); says != "" {
-		failed += ". " + says
+	if text := s.advice(r.kind.Driver).Explain(advice.Attempt{Class: f.class, Reason: f.verdict.Reason, Message: f.verdict.Message}); text != "" {
+		failed += ". " + text
 	}
 	if f.class == rkev1.ClassUnauthorized {
 		failed += ". " + r.credentialHelp(s)
@@ -294,18 +294,18 @@ func isSame(known, last *rkev1.AttemptStatus) bool {
 func (s *scope) succeeded() {
 	claim := s.state.Claim
 	if claim.Operation == state.Remove {
-		says := fmt.Sprintf("Job %s removed server %s", s.status.JobName, s.state.InstanceName)
+		text := fmt.Sprintf("Job %s removed server %s", s.status.JobName, s.state.InstanceName)
 		if result := s.state.Result.Value; s.cloud().TakesHosts() && result.Operation == state.Remove {
-			says = fmt.Sprintf("Job %s of %s has ended: %s", s.status.JobName, s.state.InstanceName, cmp.Or(strings.Join(result.Notes, "; "), "nothing was on its host"))
+			text = fmt.Sprintf("Job %s of %s has ended: %s", s.status.JobName, s.state.InstanceName, cmp.Or(strings.Join(result.Notes, "; "), "nothing was on its host"))
 		}
-		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, says)
+		s.conditions.True(rkev1.DeleteJobCondition, rkev1.ServerGoneReason, text)
 		return
 	}
-	says := fmt.Sprintf("Job %s created server %s, attempt %d", s.status.JobName, s.state.InstanceName, claim.Attempt)
+	text := fmt.Sprintf("Job %s created server %s, attempt %d", s.status.JobName, s.state.InstanceName, claim.Attempt)
 	if taken := s.state.Result.Value.Taken; taken != "" && s.state.Result.Value.Operation == state.Create {
-		says = fmt.Sprintf("Job %s took over server %s, attempt %d: %s", s.status.JobName, s.state.InstanceName, claim.Attempt, taken)
+		text = fmt.Sprintf("Job %s took over server %s, attempt %d: %s", s.status.JobName, s.state.InstanceName, claim.Attempt, taken)
 	}
-	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, says)
+	s.conditions.True(rkev1.CreateJobCondition, rkev1.JobSucceededReason, text)
 }
 
 // maxSkew is the largest accepted difference between the clock of a pod's node and ours.

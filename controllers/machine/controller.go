@@ -152,9 +152,9 @@ type shared struct {
 	metrics    *metrics
 	breaker    *breaker.Breaker[Request]
 	jobs       *jobs
-	// doubts are the restored machines whose owners do not exist, by their Clusters. A manager that
-	// starts finds them again.
-	doubts watchIndex
+	// restored are the restored machines whose owners do not exist, by their Clusters. A manager
+	// that starts finds them again.
+	restored watchIndex
 	// labelled holds the Secrets that this manager has labelled: its cache may be behind, and many
 	// machines share a Secret.
 	labelled sync.Map

@@ -94,7 +94,7 @@ const maxDropped = 512
 // their credential in it.
 func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 	missing := r.resolveCredential(ctx, s)
-	reason, says := ending(missing)
+	reason, text := ending(missing)
 	if reason == "" {
 		return missing
 	}
@@ -103,11 +103,11 @@ func (r *Reconciler) recallCredential(ctx context.Context, s *scope) error {
 		return err
 	}
 	if last.Name != "" {
-		message := says + "; the server is removed with the credential of the last attempt"
+		message := text + "; the server is removed with the credential of the last attempt"
 		if dropped := credential.KeepOwn(r.kind.Driver, r.kind.Fields, last.Env, last.Files); len(dropped) > 0 {
 			message += fmt.Sprintf("; its keys %s are not fields of the driver and are ignored", state.Printable(strings.Join(dropped, ", "), maxDropped))
 		}
-		s.credential, s.recalled = last, says
+		s.credential, s.recalled = last, text
 		s.conditions.Set(rkev1.CredentialReadyCondition, metav1.ConditionTrue, rkev1.CredentialRecalledReason, message)
 		return nil
 	}

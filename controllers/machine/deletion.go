@@ -148,21 +148,21 @@ func (r *Reconciler) cleanByPlan(ctx context.Context, s *scope, last attempt.Att
 	if plan.State(secret.Data[plan.KeyState]) == plan.StateSucceeded && string(secret.Data[plan.KeyAppliedChecksum]) == plan.Checksum(secret.Data[plan.KeyPlan]) {
 		return true, nil
 	}
-	s.cleaning = toldToClean(secret.Data, s.GetName())
+	s.cleaning = describeCleaning(secret.Data, s.GetName())
 	return false, nil
 }
 
-// toldToClean describes the progress of an agent that got a plan to clean its host. The text
+// describeCleaning describes the progress of an agent that got a plan to clean its host. The text
 // changes only with the plan's state; other commands show the time of the agent's last call.
-func toldToClean(data map[string][]byte, machine string) string {
-	told := ". Its agent got a plan to clean the host, "
+func describeCleaning(data map[string][]byte, machine string) string {
+	prefix := ". Its agent got a plan to clean the host, "
 	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	switch {
 	case err == nil && status.Message != "" && status.Checksum == plan.Checksum(data[plan.KeyPlan]):
 		why := plan.Head(strings.Join(strings.Fields(strings.TrimPrefix(status.Step+": "+status.Message, ": ")), " "), 500)
-		return told + fmt.Sprintf("which failed too: %s (see drover logs %s --agent)", why, machine)
+		return prefix + fmt.Sprintf("which failed too: %s (see drover logs %s --agent)", why, machine)
 	case plan.State(data[plan.KeyState]) == plan.StateInProgress:
-		return told + "and is applying it"
+		return prefix + "and is applying it"
 	}
-	return told + fmt.Sprintf("and has not started it (drover why %s shows when the agent last called)", machine)
+	return prefix + fmt.Sprintf("and has not started it (drover why %s shows when the agent last called)", machine)
 }

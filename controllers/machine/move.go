@@ -52,7 +52,7 @@ func (r *Reconciler) allowMove(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if s.state.Claimed {
-		seen, err := r.look(ctx, s)
+		seen, err := r.readAttempt(ctx, s)
 		switch {
 		case err != nil:
 			return err

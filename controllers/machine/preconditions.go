@@ -84,7 +84,7 @@ func (r *Reconciler) awaitCluster(_ context.Context, s *scope) error {
 			"metadata.ownerReferences from all restored objects. Until then Drover does nothing for this machine, and a deletion of it does not remove the server", s.state.stray), orphanCheck)
 	}
 	cluster := types.NamespacedName{Namespace: s.GetNamespace(), Name: s.machine.Spec.ClusterName}
-	if others := r.doubts.in(watchKey{kind: "Cluster", name: cluster}); len(others) > 0 && s.state.secret == nil {
+	if others := r.restored.in(watchKey{kind: "Cluster", name: cluster}); len(others) > 0 && s.state.secret == nil {
 		return step.Wait(rkev1.WaitingForOwnerReason, fmt.Sprintf("machine %s of this Cluster was restored from a backup, and its owners do not exist. Drover creates no further server until "+
 			"this is resolved, because Cluster API may have created this machine as its replacement", others[0].Name), orphanCheck)
 	}
@@ -328,8 +328,8 @@ func unusable(d *managementv3.NodeDriver) string {
 		return ""
 	}
 	if ready := meta.FindStatusCondition(d.Status.Conditions, managementv3.ReadyCondition); ready != nil && ready.Message != "" {
-		says, _ := advice.Split(ready.Message)
-		return "is not ready: " + says
+		text, _ := advice.Split(ready.Message)
+		return "is not ready: " + text
 	}
 	return "is not ready: it is not downloaded and read yet"
 }

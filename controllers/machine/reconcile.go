@@ -42,10 +42,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	err = r.run(ctx, s)
-	if told := s.conditions.Get(rkev1.DeleteJobCondition); s.state.stray != "" || told != nil && told.Reason == rkev1.OwnerUnknownReason {
-		r.doubts.note(s.request, watchKey{kind: "Cluster", name: types.NamespacedName{Namespace: s.GetNamespace(), Name: s.GetLabels()[clusterv1.ClusterNameLabel]}})
+	if noted := s.conditions.Get(rkev1.DeleteJobCondition); s.state.stray != "" || noted != nil && noted.Reason == rkev1.OwnerUnknownReason {
+		r.restored.note(s.request, watchKey{kind: "Cluster", name: types.NamespacedName{Namespace: s.GetNamespace(), Name: s.GetLabels()[clusterv1.ClusterNameLabel]}})
 	} else {
-		r.doubts.forget(s.request)
+		r.restored.forget(s.request)
 	}
 	if finishErr := r.finish(ctx, s, err); finishErr != nil {
 		if isWaiting(err) {
@@ -182,7 +182,7 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*scope
 		r.metrics.count(request, tally{})
 		r.breaker.Leave(request, r.Clock.Now())
 		r.jobs.Release(request)
-		r.doubts.forget(request)
+		r.restored.forget(request)
 		if gone {
 			return nil, r.releaseOrphan(ctx, request)
 		}

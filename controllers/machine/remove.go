@@ -225,31 +225,31 @@ func (r *Reconciler) awaitPods(ctx context.Context, s *scope, job *batchv1.Job) 
 	if err != nil {
 		return err
 	}
-	says, evidence := "", jobrunner.Evidence{Pods: pods, Now: s.now}
+	text, evidence := "", jobrunner.Evidence{Pods: pods, Now: s.now}
 	if pod := evidence.Outliving(); pod != nil {
 		if reason, message := evidence.Overdue(pod); reason != "" {
 			return step.Progress(reason, message, safetyNet)
 		}
-		says = fmt.Sprintf("the pod %s of the create Job has not ended yet", pod.Name)
+		text = fmt.Sprintf("the pod %s of the create Job has not ended yet", pod.Name)
 	}
-	if job != nil && (says != "" || !s.hadPod(job, pods)) {
-		says = fmt.Sprintf("the create Job %s is being cancelled. Its pod saves its state before it stops", job.Name)
+	if job != nil && (text != "" || !s.hadPod(job, pods)) {
+		text = fmt.Sprintf("the create Job %s is being cancelled. Its pod saves its state before it stops", job.Name)
 		if err := r.runner.EndPods(ctx, job, pods); err != nil {
 			return err
 		}
 	}
-	if says == "" {
+	if text == "" {
 		return nil
 	}
-	return step.Progress(rkev1.JobCancelledReason, says, s.untilDue(pods))
+	return step.Progress(rkev1.JobCancelledReason, text, s.untilDue(pods))
 }
 
 // hadPod reports whether a create Job has had its pod: it is in pods, or it has reported the end of
 // the attempt and is gone. A Job retries nothing, so it gets only one pod.
 func (s *scope) hadPod(job *batchv1.Job, pods []corev1.Pod) bool {
 	claim := s.state.Claim
-	told := jobrunner.Evidence{Operation: state.Create, Attempt: claim.Attempt, State: s.state.State}.Told()
-	return told && job.Name == jobrunner.JobName(s.home.Name, state.Create, claim.Attempt) ||
+	ended := jobrunner.Evidence{Operation: state.Create, Attempt: claim.Attempt, State: s.state.State}.Told()
+	return ended && job.Name == jobrunner.JobName(s.home.Name, state.Create, claim.Attempt) ||
 		slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return metav1.IsControlledBy(&pod, job) })
 }
 

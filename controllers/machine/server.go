@@ -37,7 +37,7 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	if name := s.state.InstanceName; name != "" {
 		s.status.InstanceName = name
 	}
-	s.tellDelivery()
+	s.reportDelivery()
 	if s.conditions.Get(rkev1.ServerExistsCondition) == nil {
 		// After this, the scans write the condition.
 		message := fmt.Sprintf("it is unknown whether the server still exists, because Drover cannot list the servers of driver %s", r.kind.Driver)
@@ -50,9 +50,9 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 	return nil
 }
 
-// tellDelivery reports whether the Job saw the bootstrap data on the server. Earlier versions of
+// reportDelivery reports whether the Job saw the bootstrap data on the server. Earlier versions of
 // the Job did not check.
-func (s *scope) tellDelivery() {
+func (s *scope) reportDelivery() {
 	result := s.state.Result.Value
 	if s.state.Result.Err != nil || result.Operation != state.Create || result.Delivery == nil {
 		return
@@ -108,14 +108,14 @@ func (r *Reconciler) providerID(ctx context.Context, s *scope) (string, error) {
 	own := fmt.Sprintf("drover://%s/%s", s.GetNamespace(), s.GetName())
 	// The kubelet of our own bootstrap gets the ID with its plan, and gets no plan before the ID is
 	// known: a wait for the Node would never end.
-	untold := "the driver's record does not contain the provider ID" + missing
+	unknown := "the driver's record does not contain the provider ID" + missing
 	if s.machine != nil && s.machine.Spec.Bootstrap.ConfigRef.GroupKind() == ourBootstrap {
 		if missing != "" {
-			return "", step.Wait(rkev1.ProviderIDMissingReason, untold+": set spec.providerID, which Drover passes to the kubelet", safetyNet)
+			return "", step.Wait(rkev1.ProviderIDMissingReason, unknown+": set spec.providerID, which Drover passes to the kubelet", safetyNet)
 		}
 		return own, nil
 	}
-	return r.nodeProviderID(ctx, s, own, step.Wait(rkev1.WaitingForNodeReason, untold+
+	return r.nodeProviderID(ctx, s, own, step.Wait(rkev1.WaitingForNodeReason, unknown+
 		": Drover takes it from the Node after the server has joined its cluster (found by its addresses or name), or you set spec.providerID", safetyNet))
 }
 

@@ -476,7 +476,7 @@ func (r *Reconciler) spareRestored(ctx context.Context, s *scope) error {
 	if s.cluster != nil && !s.cluster.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	was, toKeep, orMachine, err := r.doubtOwner(ctx, s.GetNamespace(), name, uid)
+	was, toKeep, orMachine, err := r.checkOwner(ctx, s.GetNamespace(), name, uid)
 	if was == "" || err != nil {
 		return err
 	}
@@ -496,10 +496,10 @@ const (
 	keepAll   = "restore again: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences, as docs/dataflow.md describes"
 )
 
-// doubtOwner returns why the CAPI Machine that owns a machine does not request its removal, how the
+// checkOwner returns why the CAPI Machine that owns a machine does not request its removal, how the
 // user can keep the machine, and how that Machine could request it; was is empty if it does request
 // it.
-func (r *Reconciler) doubtOwner(ctx context.Context, namespace, name string, uid types.UID) (was, toKeep, orMachine string, err error) {
+func (r *Reconciler) checkOwner(ctx context.Context, namespace, name string, uid types.UID) (was, toKeep, orMachine string, err error) {
 	owner := &clusterv1.Machine{} // an event wakes the machine when the cache was behind
 	err = r.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, owner)
 	switch {

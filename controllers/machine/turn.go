@@ -143,8 +143,8 @@ func (r *Reconciler) waitTurn(s *scope, turn breaker.Turn, failed string) error 
 	}
 	s.status.NextAttemptTime = nil
 	after := heldCheck
-	if !turn.Look.IsZero() {
-		after = turn.Look.Sub(s.now)
+	if !turn.CheckAt.IsZero() {
+		after = turn.CheckAt.Sub(s.now)
 	}
 	return step.Wait(reason, fmt.Sprintf("%s. One machine at a time retries. This machine follows after that machine has a server, or retries next when the annotation %s gets a new value",
 		failed, rkev1.RetryAnnotation), after)
@@ -152,11 +152,11 @@ func (r *Reconciler) waitTurn(s *scope, turn breaker.Turn, failed string) error 
 
 const nextAttempt = ". The next attempt starts at"
 
-// waitUntil waits for a time; says ends with the announcement of that time.
-func (s *scope) waitUntil(at time.Time, says string) error {
+// waitUntil waits for a time; text ends with the announcement of that time.
+func (s *scope) waitUntil(at time.Time, text string) error {
 	s.status.NextAttemptTime = &metav1.Time{Time: at}
 	return step.Wait(rkev1.WaitingForRetryReason, fmt.Sprintf("%s %s, or when the annotation %s gets a new value",
-		says, at.UTC().Format(time.RFC3339), rkev1.RetryAnnotation), at.Sub(s.now))
+		text, at.UTC().Format(time.RFC3339), rkev1.RetryAnnotation), at.Sub(s.now))
 }
 
 // held maps the reasons of held machines to the classes of failure for which they are held.
@@ -221,7 +221,7 @@ func (r *Reconciler) releaseJob(ctx context.Context, s *scope, outcome error) {
 		return
 	}
 	if s.state.Claimed && !s.released {
-		seen, err := r.look(ctx, s)
+		seen, err := r.readAttempt(ctx, s)
 		if job := seen.Evidence.Job; err != nil || job != nil && !jobrunner.JobEnded(job) || seen.Evidence.Outliving() != nil {
 			return
 		}

@@ -49,7 +49,7 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 		return r.startProbe(ctx, s, last, 1)
 	}
 	task := r.task(s.nd, last)
-	seen, err := r.runner.Look(ctx, ours, jobrunner.Evidence{Operation: state.Probe, Attempt: last.Attempt, State: state.Of(result.Data)},
+	seen, err := r.runner.Observe(ctx, ours, jobrunner.Evidence{Operation: state.Probe, Attempt: last.Attempt, State: state.Of(result.Data)},
 		client.ObjectKey{Namespace: driver.CacheNamespace, Name: task.Name()}, func() client.MatchingLabels { return client.MatchingLabels{batchv1.JobNameLabel: task.Name()} })
 	if err != nil {
 		return err

@@ -180,7 +180,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if _, err := step.PatchStatus(ctx, r.Client, before, obj); err != nil {
 		errs = append(errs, err)
 	} else {
-		r.tellOf(obj, before.Status.Conditions)
+		r.emit(obj, before.Status.Conditions)
 		errs = append(errs, r.markBootstrapped(ctx, s))
 	}
 	return outcome(s.again, errs)
@@ -192,7 +192,7 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 	err := step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.findCluster), step.Of(rkev1.ReconciledCondition, "", r.cleanHosts),
 		step.Of(rkev1.ReconciledCondition, "", r.machines))
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled {
-		return []error{err, r.tellMachines(ctx, s)}
+		return []error{err, r.reportMachines(ctx, s)}
 	}
 	if err != nil {
 		return []error{err}
@@ -205,7 +205,7 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) []error {
 	err = step.Run(ctx, s, s.conditions, step.Of(rkev1.ReconciledCondition, "", r.ensureSecrets), step.Of(rkev1.ReconciledCondition, "", r.ensureAuthorities),
 		step.Of(rkev1.ReconciledCondition, "", r.observe))
 	if _, stalled := errors.AsType[*step.Stalled](err); stalled {
-		return []error{err, r.protect(ctx, s), r.tellMachines(ctx, s)}
+		return []error{err, r.protect(ctx, s), r.reportMachines(ctx, s)}
 	}
 	if err != nil {
 		return []error{err}

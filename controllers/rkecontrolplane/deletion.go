@@ -45,7 +45,7 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition)
 	wrote, err := step.PatchStatus(ctx, r.Client, before, obj)
 	if wrote {
-		r.tellOf(obj, before.Status.Conditions)
+		r.emit(obj, before.Status.Conditions)
 	}
 	if err == nil && !obj.IsOf(cluster) { // the Cluster's Machines wake the control plane that it names
 		return step.Wait(rkev1.MachinesExistReason, "", releaseAgain)

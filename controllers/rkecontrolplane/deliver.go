@@ -22,7 +22,7 @@ import (
 func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	s.result = planner.Plan(s.snapshot)
 	// A failed write to a Machine must not block the plans of the others.
-	untold := errors.Join(r.protect(ctx, s), r.markControlPlane(ctx, s), r.tellVersions(ctx, s))
+	failed := errors.Join(r.protect(ctx, s), r.markControlPlane(ctx, s), r.reportVersions(ctx, s))
 	delivered := false
 	for _, verdict := range s.result.Machines {
 		if verdict.Delivery == nil {
@@ -31,7 +31,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 		// In the planner's order, and not further after a conflict: a later machine's turn may
 		// depend on the change that was not read.
 		if err := r.deliver(ctx, s, verdict); err != nil {
-			return errors.Join(err, untold)
+			return errors.Join(err, failed)
 		}
 		delivered = true
 	}
@@ -43,7 +43,7 @@ func (r *Reconciler) plan(ctx context.Context, s *scope) error {
 	default:
 		s.conditions.False(rkev1.ReconciledCondition, s.result.Reason, s.result.Message)
 	}
-	return errors.Join(untold, r.tellMachines(ctx, s))
+	return errors.Join(failed, r.reportMachines(ctx, s))
 }
 
 // deliver writes a plan. The agent writes the same Secret: a plan for an earlier version of the

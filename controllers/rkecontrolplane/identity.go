@@ -13,11 +13,11 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// tellVersions writes the version of each server into its Machine. For Cluster API a Machine whose
-// kubelet has another version is not up to date, and its MachineDeployment would never finish its
-// rollout. The write causes no rollout: rollouts depend on the MachineDeployment, which has no
+// reportVersions writes the version of each server into its Machine. For Cluster API a Machine
+// whose kubelet has another version is not up to date, and its MachineDeployment would never finish
+// its rollout. The write causes no rollout: rollouts depend on the MachineDeployment, which has no
 // version.
-func (r *Reconciler) tellVersions(ctx context.Context, s *scope) error {
+func (r *Reconciler) reportVersions(ctx context.Context, s *scope) error {
 	var errs []error
 	for _, m := range s.members {
 		running := kubeletVersion(m.Machine)

@@ -101,9 +101,9 @@ func (r *Reconciler) isChanging(s *scope, i int) bool {
 	return left > 0
 }
 
-// tellMachines writes on the Machines why they wait. Cluster API does not change conditions of
+// reportMachines writes on the Machines why they wait. Cluster API does not change conditions of
 // other controllers.
-func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
+func (r *Reconciler) reportMachines(ctx context.Context, s *scope) error {
 	verdicts := s.result.Machines
 	if len(verdicts) == 0 {
 		verdicts = s.unjudged()
@@ -113,15 +113,15 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 			continue
 		}
 		machine := s.member(verdict.Machine).Machine
-		told := machine.DeepCopy().Status.Conditions
-		if !r.tell(&told, s, verdict) {
+		after := machine.DeepCopy().Status.Conditions
+		if !r.setVerdict(&after, s, verdict) {
 			continue
 		}
-		if err := r.writeConditions(ctx, machine, told); err != nil {
+		if err := r.writeConditions(ctx, machine, after); err != nil {
 			return err
 		}
 		// Its plan was applied, failed or is retried.
-		step.Emit(r.Recorder, machine, step.Transitions{Before: machine.Status.Conditions, After: told, Quiet: append([]string{rkev1.UpToDateReason}, quiet...),
+		step.Emit(r.Recorder, machine, step.Transitions{Before: machine.Status.Conditions, After: after, Quiet: append([]string{rkev1.UpToDateReason}, quiet...),
 			Of:    []string{rkev1.ReconciledCondition, rkev1.PlanAppliedCondition},
 			Notes: map[string]string{rkev1.PlanAppliedReason: "Its agent applied its plan", rkev1.PlanFailedReason: "Its agent gave up its plan"}})
 	}
@@ -133,20 +133,20 @@ func (r *Reconciler) tellMachines(ctx context.Context, s *scope) error {
 // plane.
 func (s *scope) unjudged() []planner.Verdict {
 	why := s.conditions.Get(rkev1.ReconciledCondition)
-	says, _ := advice.Split(why.Message)
+	text, _ := advice.Split(why.Message)
 	var verdicts []planner.Verdict
 	for i, m := range s.members {
 		if !m.DeletionTimestamp.IsZero() {
 			continue
 		}
 		progress, message := planner.Progress(s.snapshot.Machines[i].Secret)
-		verdicts = append(verdicts, planner.Verdict{Machine: m.Name, Reason: why.Reason, Message: "the control plane " + s.Name + ": " + says, Progress: progress, ProgressMessage: message})
+		verdicts = append(verdicts, planner.Verdict{Machine: m.Name, Reason: why.Reason, Message: "the control plane " + s.Name + ": " + text, Progress: progress, ProgressMessage: message})
 	}
 	return verdicts
 }
 
-// tell sets a verdict's conditions, and reports whether one has changed.
-func (r *Reconciler) tell(list *[]metav1.Condition, s *scope, verdict planner.Verdict) bool {
+// setVerdict sets a verdict's conditions, and reports whether one has changed.
+func (r *Reconciler) setVerdict(list *[]metav1.Condition, s *scope, verdict planner.Verdict) bool {
 	changed := false
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		old := ptr.Deref(meta.FindStatusCondition(*list, kind), metav1.Condition{})

@@ -168,7 +168,7 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 		if !isMember(machine, s.cluster) {
 			continue
 		}
-		ref, seen := machine.Spec.Bootstrap.ConfigRef, look(machine)
+		ref, seen := machine.Spec.Bootstrap.ConfigRef, readMachine(machine)
 		seen.ID = ids[ref.Name]
 		if err := r.common(ctx, machine, &seen); err != nil {
 			return err
@@ -230,9 +230,9 @@ func (r *Reconciler) silentSince(s *scope, secret *corev1.Secret) time.Time {
 	return seen
 }
 
-// look reads a Machine. Cluster API has copied the facts about the server from the infra machine of
-// any provider.
-func look(machine *clusterv1.Machine) planner.Machine {
+// readMachine reads a Machine. Cluster API has copied the facts about the server from the infra
+// machine of any provider.
+func readMachine(machine *clusterv1.Machine) planner.Machine {
 	m := planner.Machine{Name: machine.Name, Labels: machine.Labels, Roles: planner.RolesOf(machine.Labels), OS: machine.Labels[rkev1.OSLabel],
 		NodeName: machine.Labels[rkev1.MachineNodeNameLabel], Deleting: !machine.DeletionTimestamp.IsZero(), Joined: machine.Status.NodeRef.IsDefined(),
 		KubeletVersion: kubeletVersion(machine), ProviderID: machine.Spec.ProviderID,

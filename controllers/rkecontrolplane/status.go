@@ -83,8 +83,8 @@ var quiet = []string{clusterv1.PausedReason, rkev1.WaitingForOwnerReason, rkev1.
 	rkev1.WaitingForMachinesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForServerReason, rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason,
 	rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason, rkev1.WaitingForProbesReason, rkev1.PlanDeliveredReason, rkev1.MachineDeletingReason, rkev1.DeletingReason}
 
-// tellOf writes an event for each changed condition of a control plane.
-func (r *Reconciler) tellOf(obj *rkev1.RKEControlPlane, before []metav1.Condition) {
+// emit writes an event for each changed condition of a control plane.
+func (r *Reconciler) emit(obj *rkev1.RKEControlPlane, before []metav1.Condition) {
 	of, passed := []string{rkev1.ReconciledCondition, rkev1.WarningsCondition}, quiet
 	if obj.Status.Initialized { // before, no cluster's API answers
 		of = append(of, rkev1.AvailableCondition)

@@ -276,7 +276,7 @@ func (r *Reconciler) conclude(ctx context.Context, s *scope, report state.ScanRe
 	if err != nil {
 		return err
 	}
-	if err := r.tellMachines(ctx, s.ServerScan, known, report); err != nil {
+	if err := r.reportMachines(ctx, s.ServerScan, known, report); err != nil {
 		return err
 	}
 	if s.Spec.Remove && phase(s.Status.Attempt) == looking && len(targets) > 0 {

@@ -38,9 +38,9 @@ func existence(was metav1.ConditionStatus, listed, account bool) (status metav1.
 	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud has never listed the server: it may be gone, or it may have no tag of Drover. Check the cloud"
 }
 
-// tellMachines writes into the scanned machines whether the scan has listed their server. It skips
-// unchanged conditions.
-func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k knowledge, report state.ScanReport) error {
+// reportMachines writes into the scanned machines whether the scan has listed their server. It
+// skips unchanged conditions.
+func (r *Reconciler) reportMachines(ctx context.Context, scan *rkev1.ServerScan, k knowledge, report state.ScanReport) error {
 	listed := map[string]bool{}
 	for _, server := range report.Servers {
 		listed[server.ProviderID] = true
@@ -63,10 +63,10 @@ func (r *Reconciler) tellMachines(ctx context.Context, scan *rkev1.ServerScan, k
 			}
 		}
 		found.Status, found.Reason, found.Message = existence(was.Status, listed[providerID], account)
-		if says, _ := advice.Split(was.Message); was.Status == found.Status && was.Reason == found.Reason && says == found.Message {
+		if text, _ := advice.Split(was.Message); was.Status == found.Status && was.Reason == found.Reason && text == found.Message {
 			continue
 		}
-		err := r.tell(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, scan.Spec.Driver, found)
+		err := r.writeCondition(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, scan.Spec.Driver, found)
 		// The next scan reports on a machine that was changed or deleted in between.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("writing into machine %s whether its server exists: %w", name, err))
@@ -102,8 +102,8 @@ func (r *Reconciler) askedWithItsCredential(ctx context.Context, scan *rkev1.Ser
 	return len(last.Env)+len(last.Files) > 0 && maps.Equal(last.Env, request.CredentialEnv) && maps.EqualFunc(last.Files, request.Files, bytes.Equal), nil
 }
 
-// tell writes the condition and, derived from it, Ready.
-func (r *Reconciler) tell(ctx context.Context, key client.ObjectKey, driver string, found metav1.Condition) error {
+// writeCondition writes the condition and, derived from it, Ready.
+func (r *Reconciler) writeCondition(ctx context.Context, key client.ObjectKey, driver string, found metav1.Condition) error {
 	machine := rkev1.DriverMachine{Unstructured: &unstructured.Unstructured{}}
 	machine.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(crdgen.KindsOf(driver).Machine))
 	if err := r.Reader.Get(ctx, key, machine.Unstructured); err != nil {

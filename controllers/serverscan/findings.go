@@ -66,8 +66,8 @@ func (f *findings) Collect(to chan<- prometheus.Metric) {
 	for at, scan := range newest(list.Items, isDone, usual, succeeded) {
 		orphans[at.driver] += float64(scan.Status.Orphans)
 		serverless[at.driver] += float64(len(scan.Status.MachinesNotListed))
-		told := float64(endOf(scan).Unix())
-		listed[at.driver] = min(told, cmp.Or(listed[at.driver], told))
+		ended := float64(endOf(scan).Unix())
+		listed[at.driver] = min(ended, cmp.Or(listed[at.driver], ended))
 	}
 	for desc, values := range map[*prometheus.Desc]map[string]float64{f.orphans: orphans, f.serverless: serverless, f.failed: failed, f.listed: listed} {
 		for driver, value := range values {

@@ -198,11 +198,11 @@ func (k knowledge) judge(report state.ScanReport, now time.Time, grace time.Dura
 			out.Orphans++
 			targets = append(targets, jobrunner.ScanTarget{ID: s.ID, MachineUID: s.MachineUID, Beside: k.besides(s, in)})
 		}
-		told := rkev1.ScannedServerStatus{ID: s.ID, Name: s.Name, MachineUID: s.MachineUID, Machine: s.Machine, Cluster: s.Cluster, Verdict: verdict, Message: message}
+		entry := rkev1.ScannedServerStatus{ID: s.ID, Name: s.Name, MachineUID: s.MachineUID, Machine: s.Machine, Cluster: s.Cluster, Verdict: verdict, Message: message}
 		if !s.Created.IsZero() {
-			told.Created = &metav1.Time{Time: s.Created.UTC().Truncate(time.Second)}
+			entry.Created = &metav1.Time{Time: s.Created.UTC().Truncate(time.Second)}
 		}
-		out.Servers = append(out.Servers, told)
+		out.Servers = append(out.Servers, entry)
 	}
 	for name, providerID := range k.asked(report) {
 		if !listed[providerID] {

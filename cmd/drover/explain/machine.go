@@ -291,7 +291,7 @@ func (d *decision) decideStep(step *Step) {
 	case rkev1.DeleteJobCondition:
 		d.tellCleaning(d.Cleaning)
 	}
-	if ofJob && !running && advice.TellsOfAttempt(step.Reason) {
+	if ofJob && !running && advice.IsAboutAttempt(step.Reason) {
 		d.tellAttempt(step.Name == rkev1.DeleteJobCondition)
 	}
 }

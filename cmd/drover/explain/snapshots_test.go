@@ -136,7 +136,7 @@ func event(uid types.UID, object, reason, message string, minutes int) corev1.Ev
 
 // failed is a machine whose last attempt failed.
 func failed(reason, class, message string) *facts.Snapshot {
-	says := fmt.Sprintf("attempt 2 failed (%s, CreateFailed): %s. %s", class, message, advice.Machine{}.Says(advice.Attempt{Class: class, Reason: rkev1.CreateFailedReason}))
+	says := fmt.Sprintf("attempt 2 failed (%s, CreateFailed): %s. %s", class, message, advice.Machine{}.Explain(advice.Attempt{Class: class, Reason: rkev1.CreateFailedReason}))
 	if reason == rkev1.AttemptsExhaustedReason {
 		says += ". The manager makes no further attempt until the machine, its credential, its bootstrap data, its NodeDriver or the manager's settings (proxy, CA, image) change, or the annotation " +
 			rkev1.RetryAnnotation + " gets a new value"

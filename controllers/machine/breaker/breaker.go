@@ -72,8 +72,8 @@ type Turn struct {
 	Class string
 	// At is when this machine asks; zero if another asks first.
 	At time.Time
-	// Look is when to ask again even without a call; zero if a call follows.
-	Look time.Time
+	// CheckAt is when to ask again even without a call; zero if a call follows.
+	CheckAt time.Time
 }
 
 // startup is how long a new Breaker learns the state from before a restart. In a group that it
@@ -217,7 +217,7 @@ func (b *Breaker[K]) turn(g *group[K], m *member, ask Ask) Turn {
 	if m.state != called {
 		t := Turn{Class: g.class}
 		if ask.Now.Before(g.quiet) {
-			t.Look = g.quiet
+			t.CheckAt = g.quiet
 		}
 		return t
 	}

@@ -265,7 +265,7 @@ func TestBreaker_afterARestart(t *testing.T) {
 	told := func(d *desk, name string, ago time.Duration) {
 		d.Refused(name, breaker.Refusal{Group: pool, Class: rkev1.ClassQuota, Attempt: 2, Try: 2, End: d.now.Add(-ago), Now: d.now})
 	}
-	quiet := breaker.Turn{Class: rkev1.ClassQuota, Look: begin.Add(time.Minute)}
+	quiet := breaker.Turn{Class: rkev1.ClassQuota, CheckAt: begin.Add(time.Minute)}
 	t.Run("the one that was called is, whoever comes first", func(t *testing.T) {
 		d := newDesk(t)
 		require.Equal(t, quiet, d.Ask("w", breaker.Ask{Group: pool, Held: rkev1.ClassQuota, Now: d.now}))
