@@ -180,10 +180,10 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	}
 	// These objects only get a warning: those that Cluster API made, because it would retry for
 	// ever; objects with owners, because a move or restore creates objects in any order; paused
-	// objects; and objects whose annotation says that they can wait. This also applies to a Secret
+	// objects; and objects whose annotation says that they can wait. They get it also for a Secret
 	// that exists but is not shared: a different answer would reveal the Secrets of another
-	// namespace. The controller validates again. A template creates nothing, and a restore may have
-	// dropped its owners.
+	// namespace. A template whose Secret is missing gets it too, because a template creates
+	// nothing, and a restore may have dropped its owners. The controller validates again.
 	annotations := obj.GetAnnotations()
 	_, paused := annotations[clusterv1.PausedAnnotation]
 	restored := errors.Is(err, credential.ErrMissing) && strings.HasSuffix(obj.GetKind(), "MachineTemplate")

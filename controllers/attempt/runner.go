@@ -155,7 +155,7 @@ func (r Runner) secrets(ctx context.Context, task *jobrunner.Task) ([]client.Obj
 			secret := corev1.Secret{}
 			err := r.Reader.Get(ctx, client.ObjectKey{Namespace: r.Settings.PullNamespace, Name: name}, &secret)
 			if apierrors.IsNotFound(err) {
-				continue // it is where the Jobs run, or the image needs none
+				continue // the Secret is already in the Jobs' namespace, or the image needs none
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the pull Secret %s: %w", name, err)

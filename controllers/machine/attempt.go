@@ -97,7 +97,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, operation state.Oper
 func (r *Reconciler) cleanSecrets(ctx context.Context, s *scope) error {
 	reader := r.Cache
 	if s.inFallback() {
-		reader = r.Live // a manager of one namespace caches no Secrets of another
+		reader = r.Live // the cache of a manager of one namespace contains no Secrets of other namespaces
 	}
 	claim := s.state.Claim
 	return r.runner.Clean(ctx, s.subject(), reader, r.runner.SecretsOf(s.home.Namespace, jobrunner.JobName(s.home.Name, claim.Operation, claim.Attempt))...)

@@ -40,7 +40,7 @@ func (r *Reconciler) resolveCredential(ctx context.Context, s *scope) error {
 	if refused, ok := errors.AsType[*credential.Refused](err); ok {
 		var again time.Duration
 		if ref.IsForeign() || errors.Is(err, credential.ErrForbidden) {
-			again = safetyNet // a manager of one namespace sees no change of another's
+			again = safetyNet // a manager of one namespace does not watch other namespaces
 		}
 		return step.Wait(refused.Reason, refused.Message, again)
 	}
@@ -152,7 +152,7 @@ func (r *Reconciler) moveCredential(ctx context.Context, s *scope) error {
 		return err
 	}
 	if !s.state.Credential.IsRead() {
-		return nil // nothing of it can be used
+		return nil // the credential cannot be used
 	}
 	moved.Data[state.CredentialKey] = bytes.Clone(old)
 	err = r.Client.Create(ctx, moved, client.FieldOwner(FieldOwner))

@@ -36,7 +36,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if _, _, owned := s.Owner(); !owned && !s.deleting() && len(s.was) == 0 && s.now.Sub(s.GetCreationTimestamp().Time) < adoptionGrace {
-		return reconcile.Result{RequeueAfter: adoptionGrace}, nil // Cluster API just made it and will adopt it at once
+		return reconcile.Result{RequeueAfter: adoptionGrace}, nil // Cluster API has just made it and adopts it soon
 	}
 	if err := r.loadState(ctx, s); err != nil {
 		return reconcile.Result{}, err

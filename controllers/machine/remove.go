@@ -113,7 +113,7 @@ func (s *scope) abandoned(err error) error {
 // nothingMade reports whether no server was ever requested. A lost state does not show this.
 func (s *scope) nothingMade() bool {
 	if s.inFallback() || s.removalBegun() {
-		return false // there was something; its Job says when it is gone
+		return false // a request may have been sent; the Job reports when the server is gone
 	}
 	return s.state.NothingMade() && !s.mayHaveServer()
 }

@@ -155,7 +155,7 @@ func (r *Reconciler) recordedProviderID(ctx context.Context, s *scope) (string, 
 	cloud, template := clouds.Of(found.DriverName()), found.Spec.ProviderIDTemplate
 	record, err := sshkeys.Record(s.state.ExtractedConfig)
 	if err != nil || record == nil {
-		return "", "", nil //nolint:nilerr // a record that cannot be read says nothing; the Node may
+		return "", "", nil //nolint:nilerr // an unreadable record proves nothing; the Node may have the ID
 	}
 	id, missing := cloud.Server(clouds.Facts{Record: record, Template: template}).ProviderID, clouds.Missing(template, record)
 	if id != "" || len(missing) == 0 {

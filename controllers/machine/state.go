@@ -64,7 +64,7 @@ func (r *Reconciler) loadState(ctx context.Context, s *scope) error {
 		}
 	}
 	if missing {
-		return nil //nolint:nilerr // a state that is not there is none
+		return nil //nolint:nilerr // a missing state is an empty state
 	}
 	if s.state.takenBy = s.takenBy(secret); s.state.takenBy != "" {
 		r.watchIndex.note(s.request, watchKey{kind: "Secret", name: key})
@@ -113,7 +113,7 @@ func (r *Reconciler) inherit(ctx context.Context, s *scope) error {
 	if owned && !s.deleting() {
 		var err error
 		if s.state.stray, err = r.strayOwner(ctx, s.machine, "CAPI Machine", 0); s.state.stray != "" || err != nil {
-			return err // awaitCluster tells it
+			return err // awaitCluster reports it
 		}
 	}
 	if controllerutil.AddFinalizer(s, rkev1.MachineFinalizer) {
@@ -387,7 +387,7 @@ func (o Options) releaseSecret(ctx context.Context, gone Request, key types.Name
 			"create a machine of this kind and name, which takes over the Secret; to remove the server, delete that machine", gone.Kind.Kind, gone.Name, kept.InstanceName, kept.Server.Value.InstanceID)
 	}
 	if secret.DeletionTimestamp.IsZero() {
-		return nil // an event tells when it is being deleted
+		return nil // an event reports its deletion
 	}
 	why := "its state Secret does not exist either"
 	if key.Name == jobrunner.StateSecretName(gone.Name) && neverAsked(kept) {

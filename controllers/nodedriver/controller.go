@@ -231,7 +231,7 @@ func (r *Reconciler) emit(s *scope) {
 	})
 }
 
-// sameName wakes the NodeDrivers of the same driver name: one of them may get it now.
+// sameName wakes the NodeDrivers of the same driver name, because one of them may get the name now.
 func (r *Reconciler) sameName(ctx context.Context, obj client.Object) []ctrl.Request {
 	nd, ok := obj.(*v3.NodeDriver)
 	if !ok {

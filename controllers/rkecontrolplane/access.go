@@ -282,7 +282,7 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 	}
 	release, err := s.snapshot.Releases.Lookup(s.Spec.KubernetesVersion)
 	if err != nil {
-		return nil //nolint:nilerr // the planner tells it
+		return nil //nolint:nilerr // the planner reports it
 	}
 	configured := planner.ConfiguredLabels(s.snapshot)
 	var errs []error

@@ -323,7 +323,7 @@ func (c *catalogue) get(ctx context.Context, cached, live client.Reader, name ty
 		return c.parsed, c.problem, nil
 	}
 	if found.ResourceVersion != "" {
-		if err := live.Get(ctx, name, found); err != nil { // not found either: the cache will tell
+		if err := live.Get(ctx, name, found); err != nil { // also for NotFound: an event follows when the cache has caught up
 			return nil, "", fmt.Errorf("reading the ConfigMap %s: %w", name, err)
 		}
 	}

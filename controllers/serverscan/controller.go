@@ -211,7 +211,7 @@ func next(p phase, seen attempt.State, listed, reported bool) action {
 	case seen == attempt.Succeeded:
 		return refuseVersion
 	}
-	return giveUp // also of a Job that was there and was taken away
+	return giveUp // also if the Job existed and was deleted
 }
 
 // scan starts the Job of the phase, or reads its outcome.

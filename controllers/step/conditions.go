@@ -216,7 +216,7 @@ func patchMetadata(ctx context.Context, c client.Writer, obj client.Object, chan
 // stored object.
 func PatchStatus(ctx context.Context, c client.StatusClient, before, obj client.Object) (bool, error) {
 	if equality.Semantic.DeepEqual(before, obj) {
-		return false, nil // as nearly always, and told without writing both out as JSON
+		return false, nil // the usual case, found without encoding both as JSON
 	}
 	data, err := client.MergeFrom(before).Data(obj)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package breaker decides which machines may ask a cloud for a server while that cloud has no room
-// for all of them.
+// Package breaker decides which machines may ask a cloud for a server while that cloud refuses some
+// of them.
 //
 //	     refused                     made
 //	free ───────▶ tripped: one asks ───────▶ recovering: one more with each server that is made ───▶ free
