@@ -126,7 +126,7 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %04o: make it 0600, for it leads to this server's secrets", path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s has mode %04o: change the mode to 0600, because the file leads to this server's secrets", path, info.Mode().Perm())
 	}
 	if !isOurs(info) {
 		return nil, fmt.Errorf("%s belongs to another user", path)

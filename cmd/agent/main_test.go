@@ -76,8 +76,8 @@ func TestConfig(t *testing.T) {
 		says   string
 	}{
 		"as it is":               {func(*testing.T, string) {}, ""},
-		"others can read it":     {func(t *testing.T, dir string) { require.NoError(t, os.Chmod(filepath.Join(dir, "config.yaml"), 0o640)) }, "make it 0600"},
-		"or the connection file": {func(t *testing.T, dir string) { require.NoError(t, os.Chmod(filepath.Join(dir, "info.json"), 0o604)) }, "make it 0600"},
+		"others can read it":     {func(t *testing.T, dir string) { require.NoError(t, os.Chmod(filepath.Join(dir, "config.yaml"), 0o640)) }, "change the mode to 0600"},
+		"or the connection file": {func(t *testing.T, dir string) { require.NoError(t, os.Chmod(filepath.Join(dir, "info.json"), 0o604)) }, "change the mode to 0600"},
 		"it belongs to another":  {func(t *testing.T, dir string) { require.NoError(t, os.Chown(filepath.Join(dir, "config.yaml"), 1, 1)) }, "another user"},
 		"it is not there":        {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, "config.yaml"))) }, "no such file"},
 		"no YAML":                {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "config.yaml"), 0o600, "a: [") }, "parsing"},

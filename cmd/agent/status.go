@@ -38,7 +38,7 @@ func statusCommand(file *string) *cobra.Command {
 	output := "text"
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Tell what the agent last did",
+		Short: "Show the agent's last run",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := readConfig(*file)

@@ -25,7 +25,8 @@ func main() {
 }
 
 func run() int {
-	// What Kubernetes' libraries log is for their authors; what a user should know is told as a note or an error.
+	// The log of Kubernetes' libraries is for their authors; drover informs the user with notes and
+	// errors.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

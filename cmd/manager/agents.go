@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/endpoint/authority"
 )
 
-// What an agent asks for, and what it gets: the ServiceAccount of its name gets a token.
+// The rights that serve agents: an agent's ServiceAccount gets a token.
 // +kubebuilder:rbac:groups="",resources=serviceaccounts/token,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
@@ -39,8 +39,8 @@ type agentOptions struct {
 
 func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.serverURL, "server-url", "", "how servers reach --agents-bind-address, such as https://drover.example.org or https://192.0.2.10:9345: the agents of machines "+
-		"with an RKEBootstrap call there (default: there is no such way, and none of these machines gets its bootstrap data)")
-	flags.StringVar(&o.address, "agents-bind-address", fmt.Sprintf(":%d", charts.AgentsPort), "address that agents call, or 0 for none; without --server-url there is none")
+		"with an RKEBootstrap call there (default: unset, and such machines get no bootstrap data)")
+	flags.StringVar(&o.address, "agents-bind-address", fmt.Sprintf(":%d", charts.AgentsPort), "address that agents call, or 0 for none; unused without --server-url")
 	flags.StringVar(&o.certificate, "agents-cert-secret", "", "TLS Secret in the manager's namespace with the certificate of --server-url, and with ca.crt if servers' own authorities "+
 		"do not verify it (default: an authority of the manager's own signs one)")
 	flags.StringVar(&o.directory, "agents-dir", charts.AgentsDir, "directory of the agents that servers fetch: drover-agent-linux-amd64 and drover-agent-linux-arm64")
@@ -54,7 +54,7 @@ func (o *agentOptions) validate(p *mistakes) {
 		p.unless(is, "--server-url is not of the form https://host or https://host:port") // it may hold a password
 		p.unless(!is || o.address != "0", "--server-url needs --agents-bind-address, which is 0")
 	}
-	p.unless(o.certificate == "" || len(validation.IsDNS1123Subdomain(o.certificate)) == 0, "--agents-cert-secret: %q is no name of a Secret", o.certificate)
+	p.unless(o.certificate == "" || len(validation.IsDNS1123Subdomain(o.certificate)) == 0, "--agents-cert-secret: %q is not a valid Secret name", o.certificate)
 }
 
 // addBootstrap answers agents, on every replica, and makes the data that installs them.
@@ -65,7 +65,7 @@ func (p *plan) addBootstrap(ctx context.Context, mgr ctrl.Manager) error {
 		changed := func() {
 			select {
 			case changes <- event.GenericEvent{}:
-			default: // nobody has taken the one before yet
+			default: // the previous event is still pending
 			}
 		}
 		if install, err = p.addAgents(ctx, mgr, changed); err != nil {
@@ -76,7 +76,8 @@ func (p *plan) addBootstrap(ctx context.Context, mgr ctrl.Manager) error {
 		WatchFilter: p.options.watchFilter, Workers: p.options.concurrency}).Register(mgr)
 }
 
-// addAgents serves the endpoint of agents; it gives what a new server has to be told of it, and calls when that changes.
+// addAgents serves the endpoint of agents. It returns a function that gives the install settings of
+// a new server, and calls changed when they change.
 func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager, changed func()) (func() bootstrap.Install, error) {
 	o := p.options.agents
 	assets, err := agents.LoadAssets(o.directory)
@@ -134,7 +135,8 @@ func (p *plan) addAgents(ctx context.Context, mgr ctrl.Manager, changed func()) 
 	return install, nil
 }
 
-// endWatches ends a server's watches when it is told to end. It would wait for them, and a manager keeps the lease of the leader until its servers have ended.
+// endWatches ends a server's watches when the server shuts down. Otherwise the server would wait
+// for them, and a manager keeps the leader's lease until its servers have ended.
 func endWatches(server *http.Server) {
 	ending, end := context.WithCancel(context.Background())
 	server.RegisterOnShutdown(end)

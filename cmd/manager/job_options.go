@@ -72,7 +72,7 @@ func newJobOptions(env lookupEnv) jobOptions {
 func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&j.image, "machine-image", "", "image with /machine that Jobs run (required)")
 	flags.StringVar(&j.pullPolicy, "image-pull-policy", "", "Always, IfNotPresent or Never, for Jobs (default: the cluster's)")
-	flags.StringSliceVar(&j.pullSecrets, "image-pull-secrets", nil, "names of pull Secrets for Jobs; those of the manager's namespace are copied to where a Job runs while it does, others must be in the namespaces of the machines and in drover-drivers")
+	flags.StringSliceVar(&j.pullSecrets, "image-pull-secrets", nil, "names of pull Secrets for Jobs; Secrets in the manager's namespace are copied to a Job's namespace while it runs, others must exist in the namespaces of the machines and in drover-drivers")
 	flags.StringToStringVar(&j.nodeSelector, "node-selector", nil, "labels of the nodes that Jobs may run on")
 	flags.StringSliceVar(&j.architectures, "job-architectures", []string{runtime.GOARCH}, "architectures that the image of Jobs is for; they run on nodes of these, "+
 		"and external drivers must be built for each")
@@ -84,15 +84,15 @@ func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 		flags.Lookup(name).DefValue = "" // --help does not tell the environment's, which may hold a password
 	}
 	flags.StringVar(&j.caFile, "job-ca-file", "", "PEM file of further CA certificates that Jobs trust")
-	flags.DurationVar(&j.deadline, "job-deadline", j.deadline, "when a Job's pod is ended that has not ended by itself, counted from when a node has taken it")
+	flags.DurationVar(&j.deadline, "job-deadline", j.deadline, "time limit of a Job's pod, counted from when the pod is scheduled to a node")
 	flags.DurationVar(&j.ttl, "job-ttl", j.ttl, "how long a Job stays after its end")
-	flags.DurationVar(&j.gracePeriod, "job-grace-period", j.gracePeriod, "how long a Job's pod has to save what it knows when it is stopped")
-	flags.DurationVar(&j.sshTimeout, "job-ssh-timeout", 0, "how long to try to log in to a server (default 2m, and 5m to bootstrap it so)")
+	flags.DurationVar(&j.gracePeriod, "job-grace-period", j.gracePeriod, "how long a stopped Job's pod has to save its state")
+	flags.DurationVar(&j.sshTimeout, "job-ssh-timeout", 0, "how long to try to log in to a server (default 2m, or 5m to bootstrap over SSH)")
 	flags.StringToStringVar(&j.requests, "job-requests", nil, "resources a Job asks for (default cpu=50m,memory=96Mi)")
 	flags.StringToStringVar(&j.limits, "job-limits", nil, "resources a Job may use (default cpu=1,memory=768Mi)")
 }
 
-// duration is a flag's value, and what it is when it is not given.
+// duration is a flag's value and its default.
 type duration struct {
 	name             string
 	value, otherwise time.Duration
@@ -104,7 +104,7 @@ func (j *jobOptions) durations() []duration {
 		{"job-grace-period", j.gracePeriod, defaults.GracePeriod}, {"job-ssh-timeout", j.sshTimeout, defaults.SSHTimeout}}
 }
 
-// kubernetesArchitectures are those of nodes with Linux, as Go names them.
+// kubernetesArchitectures are the architectures of Linux nodes, in Go's names.
 var kubernetesArchitectures = []string{"amd64", "arm", "arm64", "ppc64le", "riscv64", "s390x"}
 
 func isImage(text string) bool {
@@ -115,12 +115,12 @@ func isImage(text string) bool {
 // validate names everything that is wrong with the flags for Jobs.
 func (j *jobOptions) validate(p *mistakes) {
 	p.unless(j.image != "", "--machine-image must be given")
-	p.unless(j.image == "" || isImage(j.image), "--machine-image: %q is no name of an image", j.image)
+	p.unless(j.image == "" || isImage(j.image), "--machine-image: %q is not a valid image name", j.image)
 	policies := []corev1.PullPolicy{"", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
-	p.unless(slices.Contains(policies, corev1.PullPolicy(j.pullPolicy)), "--image-pull-policy=%s is none of Always, IfNotPresent, Never", j.pullPolicy)
+	p.unless(slices.Contains(policies, corev1.PullPolicy(j.pullPolicy)), "--image-pull-policy=%s must be Always, IfNotPresent or Never", j.pullPolicy)
 	for i, name := range j.pullSecrets {
 		p.unless(!slices.Contains(j.pullSecrets[:i], name), "--image-pull-secrets: %q is there twice", name)
-		p.unless(len(validation.IsDNS1123Subdomain(name)) == 0, "--image-pull-secrets: %q is no name of a Secret", name)
+		p.unless(len(validation.IsDNS1123Subdomain(name)) == 0, "--image-pull-secrets: %q is not a valid Secret name", name)
 	}
 	for _, key := range slices.Sorted(maps.Keys(j.nodeSelector)) {
 		err := checkLabel(key, j.nodeSelector[key])
@@ -128,7 +128,7 @@ func (j *jobOptions) validate(p *mistakes) {
 	}
 	p.unless(len(j.architectures) > 0, "--job-architectures must name one, such as amd64 or arm64")
 	for _, architecture := range j.architectures {
-		p.unless(slices.Contains(kubernetesArchitectures, architecture), "--job-architectures: %q is no architecture, such as amd64 or arm64", architecture)
+		p.unless(slices.Contains(kubernetesArchitectures, architecture), "--job-architectures: %q is not an architecture, such as amd64 or arm64", architecture)
 	}
 	j.validateProxies(p)
 	for _, d := range j.durations() { // Kubernetes counts in seconds
@@ -139,8 +139,9 @@ func (j *jobOptions) validate(p *mistakes) {
 	j.validateResources(p)
 }
 
-// validateResources also compares what is given with the defaults of what is not, for a pod that may use less than it asks
-// for is refused when it is made, which is long after the manager started.
+// validateResources also compares the given values with the defaults of the others. The API server
+// rejects a pod whose limit is below its request, but only when the pod is created, long after the
+// manager started.
 func (j *jobOptions) validateResources(p *mistakes) {
 	requests, requestsErr := parseResources("job-requests", j.requests)
 	limits, limitsErr := parseResources("job-limits", j.limits)
@@ -156,7 +157,7 @@ func (j *jobOptions) validateResources(p *mistakes) {
 	}
 }
 
-// settings reads what the flags name, after validate.
+// settings converts the flags, after validate.
 func (j *jobOptions) settings() (jobrunner.Settings, error) {
 	tolerations, tolerationsErr := parseTolerations(j.tolerations)
 	requests, requestsErr := parseResources("job-requests", j.requests)
@@ -198,7 +199,7 @@ func (j *jobOptions) readCA() ([]byte, error) {
 	return bundle, nil
 }
 
-// parseTolerations refuses what would tolerate every taint, which nobody means by an empty word.
+// parseTolerations rejects an empty key, which would tolerate every taint and is a mistake.
 func parseTolerations(texts []string) ([]corev1.Toleration, error) {
 	var out []corev1.Toleration
 	for _, text := range texts {
@@ -207,7 +208,7 @@ func parseTolerations(texts []string) ([]corev1.Toleration, error) {
 		switch corev1.TaintEffect(effect) {
 		case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
 		default:
-			return nil, fmt.Errorf("--tolerations: the effect of %q is none of NoSchedule, PreferNoSchedule, NoExecute", text)
+			return nil, fmt.Errorf("--tolerations: the effect of %q must be NoSchedule, PreferNoSchedule or NoExecute", text)
 		}
 		if err := checkLabel(key, value); err != nil {
 			return nil, fmt.Errorf("--tolerations: %w", err)
@@ -223,10 +224,10 @@ func parseTolerations(texts []string) ([]corev1.Toleration, error) {
 
 func checkLabel(key, value string) error {
 	if len(validation.IsQualifiedName(key)) > 0 {
-		return fmt.Errorf("%q is no key of a label or taint", key)
+		return fmt.Errorf("%q is not a valid key of a label or taint", key)
 	}
 	if len(validation.IsValidLabelValue(value)) > 0 {
-		return fmt.Errorf("%q is no value of a label or taint", value)
+		return fmt.Errorf("%q is not a valid value of a label or taint", value)
 	}
 	return nil
 }
@@ -239,12 +240,12 @@ func parseResources(flagName string, values map[string]string) (corev1.ResourceL
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		quantity, err := resource.ParseQuantity(values[name])
 		if err != nil || quantity.Sign() < 0 {
-			return nil, fmt.Errorf("--%s: %s=%s is no quantity", flagName, name, values[name])
+			return nil, fmt.Errorf("--%s: %s=%s is not a valid quantity", flagName, name, values[name])
 		}
 		// A standard one, or one with a vendor's domain.
 		known := slices.Contains([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}, corev1.ResourceName(name))
 		if !known && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) && (!strings.Contains(name, "/") || len(validation.IsQualifiedName(name)) > 0) {
-			return nil, fmt.Errorf("--%s: %s is no resource of a container, such as cpu, memory, ephemeral-storage", flagName, name)
+			return nil, fmt.Errorf("--%s: %s is not a resource of a container, such as cpu, memory, ephemeral-storage", flagName, name)
 		}
 		out[corev1.ResourceName(name)] = quantity
 	}
@@ -253,11 +254,12 @@ func parseResources(flagName string, values map[string]string) (corev1.ResourceL
 
 // Errors never tell the address: it may hold a password.
 var (
-	errProxyPassword = errors.New("holds a user or password, which everyone who may look at a Job could read: Jobs need a proxy that asks them for none")
-	errProxyAddress  = errors.New("is no address of a proxy, such as http://host:port, https://host:port, socks5://host:port or host:port")
+	errProxyPassword = errors.New("holds a user or password, which every user with read access to Jobs could read: use a proxy without authentication")
+	errProxyAddress  = errors.New("is not a valid proxy address, such as http://host:port, https://host:port, socks5://host:port or host:port")
 )
 
-// validateProxies says of a proxy that no flag gave whose it is: who reads the message may not know that Jobs get it too.
+// validateProxies names the source of a proxy that no flag set: the reader of the message may not
+// know that Jobs inherit it.
 func (j *jobOptions) validateProxies(p *mistakes) {
 	for _, proxy := range []struct {
 		flag, value string

@@ -41,13 +41,13 @@ func TestParseTolerations(t *testing.T) {
 		"example.com/a:NoExecute":     {toleration: corev1.Toleration{Key: "example.com/a", Operator: exists, Effect: corev1.TaintEffectNoExecute}},
 		"a=:PreferNoSchedule":         {toleration: corev1.Toleration{Key: "a", Operator: equal, Effect: corev1.TaintEffectPreferNoSchedule}},
 		"a:":                          {toleration: corev1.Toleration{Key: "a", Operator: exists}},
-		"":                            {err: `--tolerations: "" is no key of a label or taint`},
-		":NoSchedule":                 {err: `--tolerations: "" is no key of a label or taint`},
-		"=drover":                     {err: `--tolerations: "" is no key of a label or taint`},
-		"a b":                         {err: `--tolerations: "a b" is no key of a label or taint`},
-		"a=b=c":                       {err: `--tolerations: "b=c" is no value of a label or taint`},
-		"a:noschedule":                {err: `--tolerations: the effect of "a:noschedule" is none of NoSchedule, PreferNoSchedule, NoExecute`},
-		"a:NoSchedule:x":              {err: `--tolerations: the effect of "a:NoSchedule:x" is none of NoSchedule, PreferNoSchedule, NoExecute`},
+		"":                            {err: `--tolerations: "" is not a valid key of a label or taint`},
+		":NoSchedule":                 {err: `--tolerations: "" is not a valid key of a label or taint`},
+		"=drover":                     {err: `--tolerations: "" is not a valid key of a label or taint`},
+		"a b":                         {err: `--tolerations: "a b" is not a valid key of a label or taint`},
+		"a=b=c":                       {err: `--tolerations: "b=c" is not a valid value of a label or taint`},
+		"a:noschedule":                {err: `--tolerations: the effect of "a:noschedule" must be NoSchedule, PreferNoSchedule or NoExecute`},
+		"a:NoSchedule:x":              {err: `--tolerations: the effect of "a:NoSchedule:x" must be NoSchedule, PreferNoSchedule or NoExecute`},
 	} {
 		t.Run(strings.ReplaceAll(text, "/", "|"), func(t *testing.T) {
 			got, err := parseTolerations([]string{"first", text})
@@ -71,10 +71,10 @@ func TestResources(t *testing.T) {
 		"less than the default":   {[]string{"--job-limits=memory=64Mi"}, []string{"--job-limits: memory=64Mi is less than the 96Mi of --job-requests or its default"}},
 		"more than the default":   {[]string{"--job-requests=cpu=4"}, []string{"--job-limits: cpu=1 is less than the 4 of --job-requests or its default"}},
 		"less than asked for":     {[]string{"--job-requests=cpu=1,memory=2Gi", "--job-limits=cpu=100m,memory=1Gi"}, []string{"--job-limits: cpu=100m is less than the 1 of --job-requests or its default", "--job-limits: memory=1Gi is less than the 2Gi of --job-requests or its default"}},
-		"no quantity":             {[]string{"--job-requests=cpu=", "--job-limits=memory=1GB5"}, []string{"--job-requests: cpu= is no quantity", "--job-limits: memory=1GB5 is no quantity"}},
-		"less than nothing":       {[]string{"--job-limits=cpu=-1"}, []string{"--job-limits: cpu=-1 is no quantity"}},
-		"no resource":             {[]string{"--job-limits=ram=1Gi"}, []string{"--job-limits: ram is no resource of a container, such as cpu, memory, ephemeral-storage"}},
-		"no resource of a vendor": {[]string{"--job-requests=a b/c=1"}, []string{"--job-requests: a b/c is no resource of a container, such as cpu, memory, ephemeral-storage"}},
+		"no quantity":             {[]string{"--job-requests=cpu=", "--job-limits=memory=1GB5"}, []string{"--job-requests: cpu= is not a valid quantity", "--job-limits: memory=1GB5 is not a valid quantity"}},
+		"less than nothing":       {[]string{"--job-limits=cpu=-1"}, []string{"--job-limits: cpu=-1 is not a valid quantity"}},
+		"no resource":             {[]string{"--job-limits=ram=1Gi"}, []string{"--job-limits: ram is not a resource of a container, such as cpu, memory, ephemeral-storage"}},
+		"no resource of a vendor": {[]string{"--job-requests=a b/c=1"}, []string{"--job-requests: a b/c is not a resource of a container, such as cpu, memory, ephemeral-storage"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := parsed(t, environment(), append([]string{"--machine-image=x"}, c.args...)...)
@@ -85,8 +85,8 @@ func TestResources(t *testing.T) {
 
 // TestProxies: a password would be read by everyone who may look at a Job. The message says whose it is, and never tells it.
 func TestProxies(t *testing.T) {
-	const password = "holds a user or password, which everyone who may look at a Job could read: Jobs need a proxy that asks them for none"
-	const noAddress = "is no address of a proxy, such as http://host:port, https://host:port, socks5://host:port or host:port"
+	const password = "holds a user or password, which every user with read access to Jobs could read: use a proxy without authentication"
+	const noAddress = "is not a valid proxy address, such as http://host:port, https://host:port, socks5://host:port or host:port"
 	const elseHTTP, elseHTTPS = "; --job-http-proxy=ADDRESS gives Jobs another proxy, --job-http-proxy= none", "; --job-https-proxy=ADDRESS gives Jobs another proxy, --job-https-proxy= none"
 	type pairs = []string
 	for name, c := range map[string]struct{ env, args, want []string }{
@@ -216,17 +216,17 @@ func handedOnArgs(t *testing.T, args ...string) (found []string) {
 func TestManifests_refuse(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--replicas=0 must be at least 1":                             {"--replicas=0"},
-		"--namespace=A is no name of a namespace":                     {"--namespace=A"},
-		"--namespace= is no name of a namespace":                      {"--namespace="},
+		"--namespace=A is not a valid namespace name":                 {"--namespace=A"},
+		"--namespace= is not a valid namespace name":                  {"--namespace="},
 		"--manager-arg: unknown flag: --nonsense":                     {"--manager-arg=--nonsense"},
-		`--manager-arg: "v=1" is no flag of the manager`:              {"--manager-arg=v=1"},
+		`--manager-arg: "v=1" is not a flag of the manager`:           {"--manager-arg=v=1"},
 		"--manager-arg: invalid argument \"x\" for \"--concurrency\"": {"--manager-arg=--concurrency=x"},
 		"--manager-arg: --job-http-proxy holds a user or password":    {"--manager-arg=--job-http-proxy=u:p@h"},
 		"--job-https-proxy holds a user or password":                  {"--job-https-proxy=http://u:p@h"},
 		"--job-limits: memory=1Mi is less than the 96Mi":              {"--job-limits=memory=1Mi"},
-		`--job-architectures: "a b" is no architecture`:               {"--job-architectures=a b"},
-		`--tolerations: "" is no key`:                                 {"--tolerations=a,,b"},
-		"--image-pull-policy=Sometimes is none of Always":             {"--image-pull-policy=Sometimes"},
+		`--job-architectures: "a b" is not an architecture`:           {"--job-architectures=a b"},
+		`--tolerations: "" is not a valid key`:                        {"--tolerations=a,,b"},
+		"--image-pull-policy=Sometimes must be Always":                {"--image-pull-policy=Sometimes"},
 		"reading --job-ca-file":                                       {"--job-ca-file=/nonexistent"},
 		"invalid value maybe for --capi: must be auto":                {"--capi=maybe"},
 		"--api-server-cidr=192.0.2.1 is not of the form":              {"--api-server-cidr=192.0.2.1"},

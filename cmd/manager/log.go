@@ -30,7 +30,7 @@ func boundLog(flags *flag.FlagSet, out io.Writer) error {
 	return nil
 }
 
-// boundedEntries writes what it is given at once as one entry.
+// boundedEntries writes the bytes of one call as one entry, up to a limit.
 type boundedEntries struct{ out io.Writer }
 
 // Write implements io.Writer.
@@ -42,8 +42,9 @@ func (b boundedEntries) Write(entry []byte) (int, error) {
 	return len(entry), err
 }
 
-// calm is a log in which it is no error that a workload cluster which is just being made, or deleted, does not answer: Cluster API's controllers say so in each
-// reconcile. At verbosity 1 and more it is told.
+// calm is a log that reports an unreachable workload cluster not as an error while the cluster is
+// being created or deleted: Cluster API's controllers log it in each reconcile. At verbosity 1 and
+// higher it is logged.
 type calm struct{ logr.LogSink }
 
 var _ logr.CallDepthLogSink = calm{}
@@ -76,7 +77,8 @@ func (c calm) WithCallDepth(depth int) logr.LogSink {
 	return c
 }
 
-// isNotConnected reports whether an error is that there is no connection to a workload cluster, and nothing else besides.
+// isNotConnected reports whether the only cause of an error is a missing connection to a workload
+// cluster.
 func isNotConnected(err error) bool {
 	if several := (interface{ Unwrap() []error })(nil); errors.As(err, &several) {
 		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !isNotConnected(err) })

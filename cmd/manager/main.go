@@ -59,7 +59,8 @@ func command(env lookupEnv) *cobra.Command {
 				return err
 			}
 			ctrl.SetLogger(newCalm(klog.Background()))
-			// Near the pod's limit the garbage is collected sooner: what a tenant makes of it for a moment must not end the manager.
+			// Close to the pod's limit the garbage collector runs more often: short-lived garbage
+			// that a tenant causes must not end the manager.
 			if _, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(memoryShare)); err != nil && !errors.Is(err, memlimit.ErrNoLimit) {
 				ctrl.Log.Info("The pod's memory limit could not be read", "why", err.Error())
 			}
@@ -74,7 +75,7 @@ func command(env lookupEnv) *cobra.Command {
 			return run(cmd.Context(), cluster, o)
 		},
 	}
-	root.Flags().IntVarP(&verbosity, "v", "v", 0, "log more: 1 tells what is done and why, 4 and more are Cluster API's own details")
+	root.Flags().IntVarP(&verbosity, "v", "v", 0, "log verbosity: 1 adds Drover's actions and their reasons, 4 and higher add Cluster API's details")
 	root.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig for running outside a cluster (default: the pod's own account, $KUBECONFIG, ~/.kube/config)")
 	o.addFlags(root.Flags())
 	root.AddCommand(manifestsCommand())

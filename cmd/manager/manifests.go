@@ -55,9 +55,9 @@ func manifestsCommand() *cobra.Command {
 	flags.Int32Var(&o.settings.Replicas, "replicas", 1, "managers to run; one of them acts")
 	flags.StringVar(&o.memoryLimit, "memory-limit", "", "memory limit of the manager's container, at least 256Mi; docs/install.md says how much memory it needs (default 1Gi)")
 	flags.BoolVar(&o.settings.WithCRDs, "with-crds", false, "print our CRDs too")
-	flags.StringVar(&o.settings.CAPI, "capi", string(capi.Auto), "who runs Cluster API's core: auto, embedded or external")
+	flags.StringVar(&o.settings.CAPI, "capi", string(capi.Auto), "provider of Cluster API's core: auto, embedded or external")
 	flags.StringVar(&o.clientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of the certificate that the API server shows to webhooks; it becomes a ConfigMap")
-	flags.StringArrayVar(&o.settings.Webhooks.APIServerCIDRs, "api-server-cidr", nil, "addresses that API servers call from, such as 192.0.2.10/32; a NetworkPolicy lets nobody else reach the webhooks; may be repeated")
+	flags.StringArrayVar(&o.settings.Webhooks.APIServerCIDRs, "api-server-cidr", nil, "addresses that API servers call from, such as 192.0.2.10/32; a NetworkPolicy allows only these addresses to reach the webhooks; may be repeated")
 	flags.StringVar(&o.settings.Agents.ServerURL, "server-url", "", "how servers reach Service drover-agents, such as https://drover.example.org; machines with an RKEBootstrap need it (default: no such Service)")
 	flags.StringVar(&o.settings.Agents.ServiceType, "agents-service-type", "", "type of Service drover-agents: ClusterIP, NodePort or LoadBalancer (default: NodePort with --agents-node-port, else the cluster's)")
 	flags.Int32Var(&o.settings.Agents.NodePort, "agents-node-port", 0, "port of Service drover-agents on nodes (default: any)")
@@ -117,7 +117,7 @@ func (o *manifestOptions) validate() error {
 	_, err := capi.ParseMode(o.settings.CAPI)
 	p.unless(err == nil, "%w", err)
 	p.unless(o.settings.Replicas >= 1, "--replicas=%d must be at least 1", o.settings.Replicas)
-	p.unless(len(validation.IsDNS1123Label(o.settings.Namespace)) == 0, "--namespace=%s is no name of a namespace", o.settings.Namespace)
+	p.unless(len(validation.IsDNS1123Label(o.settings.Namespace)) == 0, "--namespace=%s is not a valid namespace name", o.settings.Namespace)
 	for _, cidr := range o.settings.Webhooks.APIServerCIDRs {
 		prefix, err := netip.ParsePrefix(cidr)
 		p.unless(err == nil, "--api-server-cidr=%s is not of the form 192.0.2.10/32", cidr)
@@ -131,7 +131,7 @@ func (o *manifestOptions) validate() error {
 	manager := command(func(string) (string, bool) { return "", false })
 	err = manager.ParseFlags(o.managerArgs)
 	p.unless(err == nil, "--manager-arg: %w", err)
-	p.unless(manager.Flags().NArg() == 0, "--manager-arg: %q is no flag of the manager", manager.Flags().Arg(0))
+	p.unless(manager.Flags().NArg() == 0, "--manager-arg: %q is not a flag of the manager", manager.Flags().Arg(0))
 	for _, name := range []string{"job-http-proxy", "job-https-proxy"} { // whose password must not get into the Deployment
 		err := checkProxy(manager.Flag(name).Value.String())
 		p.unless(err == nil, "--manager-arg: --%s %w", name, err)
@@ -150,8 +150,8 @@ func (o *manifestOptions) validateAgents(p *mistakes) {
 	}
 	kind, port := agents.ServiceType, agents.NodePort
 	p.unless(clusterctlVariable.MatchString(kind) || slices.Contains([]string{"", "ClusterIP", "NodePort", "LoadBalancer"}, kind),
-		"--agents-service-type=%s is none of ClusterIP, NodePort, LoadBalancer", kind)
-	p.unless(port >= 0 && port <= 65535, "--agents-node-port=%d is no port", port)
+		"--agents-service-type=%s must be ClusterIP, NodePort or LoadBalancer", kind)
+	p.unless(port >= 0 && port <= 65535, "--agents-node-port=%d is not a valid port", port)
 	p.unless(port <= 0 || kind != "ClusterIP", "--agents-node-port needs --agents-service-type NodePort or LoadBalancer")
 	p.unless(agents.ServerURL != "" || kind == "" && port == 0,
 		"--agents-service-type and --agents-node-port need --server-url: without it there is no Service drover-agents")
@@ -160,7 +160,7 @@ func (o *manifestOptions) validateAgents(p *mistakes) {
 // clusterctlVariable is a value that is left to `clusterctl init`, which replaces ${NAME} and ${NAME:=default} in the components of a release.
 var clusterctlVariable = regexp.MustCompile(`^\$\{[A-Z_]+(:=[^{}]*)?\}$`)
 
-// isHere reports whether a host is whoever asks for it.
+// isHere reports whether a host is a loopback or unspecified address.
 func isHere(host string) bool {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return address.IsLoopback() || address.IsUnspecified()

@@ -68,9 +68,9 @@ func TestManifests_memoryLimit(t *testing.T) {
 func TestManifests_agents(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--server-url is not of the form https://host or https://host:port":       {"--server-url=http://h"},
-		"--agents-service-type=Node is none of ClusterIP, NodePort, LoadBalancer": {"--server-url=https://h", "--agents-service-type=Node"},
+		"--agents-service-type=Node must be ClusterIP, NodePort or LoadBalancer":  {"--server-url=https://h", "--agents-service-type=Node"},
 		"--agents-node-port needs --agents-service-type NodePort or LoadBalancer": {"--server-url=https://h", "--agents-service-type=ClusterIP", "--agents-node-port=30345"},
-		"--agents-node-port=-1 is no port":                                        {"--server-url=https://h", "--agents-service-type=NodePort", "--agents-node-port=-1"},
+		"--agents-node-port=-1 is not a valid port":                               {"--server-url=https://h", "--agents-service-type=NodePort", "--agents-node-port=-1"},
 		"--agents-service-type and --agents-node-port need --server-url":          {"--agents-service-type=LoadBalancer"},
 		"--server-url=https://127.0.0.1:1 is each server itself":                  {"--server-url=https://127.0.0.1:1"},
 		"--server-url=https://localhost is each server itself":                    {"--server-url=https://localhost"},

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/charts"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	capi              string
 	namespace         string
@@ -60,25 +60,25 @@ func newOptions(env lookupEnv) *options {
 }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.capi, "capi", string(capi.Auto), "who runs Cluster API's core: embedded (this manager), external (somebody else), auto (embedded unless somebody else installed it)")
+	flags.StringVar(&o.capi, "capi", string(capi.Auto), "provider of Cluster API's core: embedded (this manager), external (an existing installation), auto (embedded unless an installation exists)")
 	flags.StringVar(&o.namespace, "namespace", "", "only look at objects in this namespace (default: all)")
-	flags.StringVar(&o.managerNamespace, "manager-namespace", o.managerNamespace, "namespace of the manager itself, for its certificate and leader election (default: $POD_NAMESPACE)")
+	flags.StringVar(&o.managerNamespace, "manager-namespace", o.managerNamespace, "namespace of the manager, which holds its certificate and its leader election (default: $POD_NAMESPACE)")
 	flags.StringVar(&o.watchFilter, "watch-filter", "", "only work on Cluster API's objects, machines and RKEClusters whose label cluster.x-k8s.io/watch-filter has this value; NodeDrivers and ServerScans are all managers' (default: all)")
 	flags.BoolVar(&o.allowRancher, "allow-rancher", false, "start although Rancher seems to run in this cluster")
-	flags.BoolVar(&o.leaderElect, "leader-elect", false, "of several managers let only one act; needed with more than one replica")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "use leader election, so that only one manager acts; required with more than one replica")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics, or 0 for none")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, or 0 for none")
 	flags.StringVar(&o.profilingAddress, "profiling-bind-address", "0", "address of Go's CPU and memory profiles (/debug/pprof), such as 127.0.0.1:6060, or 0 for none")
 	flags.StringVar(&o.webhookHost, "webhook-host", "", "address the webhooks listen on (default: all)")
 	flags.IntVar(&o.webhookPort, "webhook-port", charts.WebhookPort, "port the webhooks listen on")
 	flags.StringVar(&o.webhookURL, "webhook-url", "", "how the API server reaches the webhooks, such as https://127.0.0.1:9443, when the manager runs outside the cluster (default: through its Service)")
-	flags.StringVar(&o.webhookClientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of those who may call the webhooks; the API server must show a certificate of theirs (default: anybody may call)")
+	flags.StringVar(&o.webhookClientCA, "webhook-client-ca-file", "", "PEM file of the CA certificates that verify callers of the webhooks; the API server must present a certificate that they signed (default: callers are not verified)")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "objects of one kind that are worked on at the same time")
 	flags.IntVar(&o.machineWorkers, "machine-workers", 16, "machines that are worked on at the same time")
 	flags.IntVar(&o.maxConcurrentJobs, "max-concurrent-jobs", 0, "machines that may have a Job at the same time; the namespaces share them evenly (default: any number)")
 	flags.Float32Var(&o.kubeQPS, "kube-api-qps", 100, "requests to the API server per second")
-	flags.IntVar(&o.kubeBurst, "kube-api-burst", 200, "requests to the API server that may come at once")
-	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to look, with each credential that machines use, for servers that no machine knows and machines whose server is gone, or 0 for never; they are only told of")
+	flags.IntVar(&o.kubeBurst, "kube-api-burst", 200, "burst of requests to the API server")
+	flags.DurationVar(&o.scanInterval, "scan-interval", o.scanInterval, "how often to scan, with each credential that machines use, for servers without a machine and machines whose server is gone, or 0 for never; a scan only reports them")
 	flags.StringSliceVar(&o.trustedCredentialNamespaces, "trusted-credential-namespaces", nil,
 		"namespaces whose Secrets named cc-… machines and control planes of every namespace may use as a credential, such as "+
 			"cattle-global-data, where Rancher's user interface makes them (default: none; a credential names the namespaces that may use it)")
@@ -105,7 +105,7 @@ func (o *options) validate() error {
 		{"profiling-bind-address", o.profilingAddress}} {
 		p.unless(bind.address == "0" || isBindAddress(bind.address), "--%s=%s is not host:port", bind.name, bind.address)
 	}
-	p.unless(o.webhookPort >= 1 && o.webhookPort <= 65535, "--webhook-port=%d is no port", o.webhookPort)
+	p.unless(o.webhookPort >= 1 && o.webhookPort <= 65535, "--webhook-port=%d is not a valid port", o.webhookPort)
 	p.unless(o.webhookURL == "" || isWebhookURL(o.webhookURL), "--webhook-url is not of the form https://host:port")
 	p.unless(o.concurrency >= 1 && o.machineWorkers >= 1, "--concurrency and --machine-workers must be at least 1")
 	p.unless(o.maxConcurrentJobs >= 0, "--max-concurrent-jobs=%d is negative", o.maxConcurrentJobs)
@@ -117,9 +117,9 @@ func (o *options) validate() error {
 		named = append(named, struct{ name, value string }{"trusted-credential-namespaces", trusted})
 	}
 	for _, namespace := range named {
-		p.unless(namespace.value == "" || len(validation.IsDNS1123Label(namespace.value)) == 0, "--%s=%s is no name of a namespace", namespace.name, namespace.value)
+		p.unless(namespace.value == "" || len(validation.IsDNS1123Label(namespace.value)) == 0, "--%s=%s is not a valid namespace name", namespace.name, namespace.value)
 	}
-	p.unless(len(validation.IsValidLabelValue(o.watchFilter)) == 0, "--watch-filter=%s is no value of a label", o.watchFilter)
+	p.unless(len(validation.IsValidLabelValue(o.watchFilter)) == 0, "--watch-filter=%s is not a valid label value", o.watchFilter)
 	o.agents.validate(&p)
 	o.jobs.validate(&p)
 	return multierror.Append(nil, p...).ErrorOrNil()
@@ -134,7 +134,8 @@ func isBindAddress(address string) bool {
 	return err == nil
 }
 
-// isWebhookURL knows what an API server takes: no user, query or fragment. The URL is not told in an error, for it may hold a password.
+// isWebhookURL reports whether an API server accepts the URL: it has no user, query or fragment.
+// Errors do not include the URL, because it may hold a password.
 func isWebhookURL(text string) bool {
 	target, err := url.Parse(text)
 	return err == nil && target.Scheme == "https" && target.Hostname() != "" && target.User == nil && target.RawQuery == "" && target.Fragment == ""

@@ -27,7 +27,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=selfsubjectreviews,verbs=create
 
-// plan is what is known before the manager exists.
+// plan holds the values that are known before the manager exists.
 type plan struct {
 	config   *rest.Config
 	scheme   *runtime.Scheme
@@ -39,7 +39,7 @@ type plan struct {
 	management string
 }
 
-// run installs what the manager needs and runs it until the context ends.
+// run installs the manager's prerequisites and runs it until the context ends.
 func run(ctx context.Context, config *rest.Config, o *options) error {
 	p, err := prepare(ctx, config, o)
 	if err != nil {
@@ -74,8 +74,8 @@ func run(ctx context.Context, config *rest.Config, o *options) error {
 	return endWell(ctx, mgr.Start(ctx))
 }
 
-// endWell forgives a manager that was told to stop for what did not end in time; nothing is lost with it,
-// and the lease is given back all the same.
+// endWell ignores work that did not end in time after the manager was stopped. Nothing is lost, and
+// the lease is still released.
 func endWell(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 		ctrl.LoggerFrom(ctx).Info("Stopping without waiting any longer", "reason", err.Error())

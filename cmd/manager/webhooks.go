@@ -62,8 +62,8 @@ func (p *plan) webhooks(ctx context.Context) (*webhooks, error) {
 	return w, err
 }
 
-// ownName is how the API server calls us, if we are a service account. A person who runs the manager by hand is checked
-// like everybody else.
+// ownName is the manager's user name at the API server if it is a service account. A person who
+// runs the manager by hand is validated like all other users.
 func ownName(ctx context.Context, c client.Client) (string, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
@@ -102,7 +102,8 @@ func readClientCA(file string) (pem []byte, pool *x509.CertPool, err error) {
 	return pem, pool, nil
 }
 
-// start waits until the server answers, for a configured webhook that does not answer stops everybody's work.
+// start waits until the server answers, because a configured webhook that does not answer blocks
+// all writes.
 func (w *webhooks) start(ctx context.Context, started func(*http.Request) error) error {
 	for ctx.Err() == nil {
 		delay := 50 * time.Millisecond

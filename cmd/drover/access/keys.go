@@ -72,7 +72,8 @@ func NewKeyFiles(dir string, m *facts.Machine, access sshkeys.Access) (*KeyFiles
 	}
 	mark := fmt.Sprintf("# Written by drover for %s %s/%s, %s.\n", m.Kind.Name, m.Namespace, m.Name, m.UID)
 	return &KeyFiles{Dir: dir, mark: mark, access: access, options: options, Files: []KeyFile{
-		// The config comes first, for its mark says whose the others are, should writing be interrupted.
+		// The config is written first. Its mark names the machine that owns the files, even if
+		// writing is interrupted.
 		{configFile, []byte(mark + config)},
 		// OpenSSH does not read a key whose last line has no end.
 		{identity, fmt.Appendf(nil, "%s\n", bytes.TrimSpace(access.PrivateKey))},
@@ -89,9 +90,9 @@ func (k *KeyFiles) SSHCommand() string {
 
 // Write writes the files. Files that are not this machine's are overwritten with force only.
 func (k *KeyFiles) Write(force bool) error {
-	// A link that somebody else put there must not lead keys, and a change of modes, elsewhere.
+	// If another user put a link here, following it would write keys and change modes elsewhere.
 	if info, err := os.Lstat(k.Dir); err == nil && !info.IsDir() {
-		return fmt.Errorf("%s is no directory: choose another --dir", k.Dir)
+		return fmt.Errorf("%s is not a directory: choose another --dir", k.Dir)
 	}
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory: %w", err)
@@ -137,7 +138,8 @@ func (k *KeyFiles) checkForeign(root *os.Root) error {
 	return nil
 }
 
-// writeFile replaces a file as a whole, so that nobody else could ever read it and no link is followed.
+// writeFile replaces the whole file. No other user can read it at any time, and no link is
+// followed.
 func writeFile(root *os.Root, file KeyFile) error {
 	temporary := "." + file.Name + ".new"
 	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -190,12 +190,12 @@ func TestKeyFilesCannotBeWritten(t *testing.T) {
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "web-1"), nil, 0o600))
-	require.EqualError(t, write(dir, true), filepath.Join(dir, "web-1")+" is no directory: choose another --dir")
+	require.EqualError(t, write(dir, true), filepath.Join(dir, "web-1")+" is not a directory: choose another --dir")
 	require.ErrorContains(t, write(filepath.Join(dir, "web-1"), false), "making the directory: ")
 
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, "web-1")))
-	require.EqualError(t, write(dir, true), filepath.Join(dir, "web-1")+" is no directory: choose another --dir", "a link leads keys elsewhere")
+	require.EqualError(t, write(dir, true), filepath.Join(dir, "web-1")+" is not a directory: choose another --dir", "a link leads keys elsewhere")
 	entries, err := os.ReadDir(elsewhere)
 	require.NoError(t, err)
 	require.Empty(t, entries)

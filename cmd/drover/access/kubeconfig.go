@@ -23,8 +23,8 @@ type Kubeconfig struct {
 	user    *clientcmdapi.AuthInfo
 }
 
-// NewKubeconfig makes one from what a cluster's kubeconfig says inline. A command, a file or a proxy has no place in it: the user's kubectl would
-// obey them with the user's rights.
+// NewKubeconfig keeps the inline data of a cluster's kubeconfig. It drops commands, files and
+// proxies, because the user's kubectl would use them with the user's rights.
 func NewKubeconfig(namespace, cluster string, config *rest.Config) *Kubeconfig {
 	return &Kubeconfig{Name: namespace + "/" + cluster,
 		cluster: &clientcmdapi.Cluster{Server: config.Host, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure, CertificateAuthorityData: config.CAData},
@@ -87,8 +87,9 @@ func followLink(path string) (string, error) {
 	return target, nil
 }
 
-// Merge adds it to the user's kubeconfig, and replaces what an earlier Merge added; use makes it the current context. It says which file was
-// written. Entries of its name that are another server's are replaced only with force.
+// Merge adds k to the user's kubeconfig, replaces the entries of an earlier Merge, and returns the
+// path of the written file. use makes k the current context. Entries with the same name and another
+// server are replaced only with force.
 func (k *Kubeconfig) Merge(files clientcmd.ConfigAccess, use, force bool) (string, error) {
 	config, err := files.GetStartingConfig()
 	if err != nil {
@@ -113,14 +114,15 @@ func (k *Kubeconfig) Merge(files clientcmd.ConfigAccess, use, force bool) (strin
 	return path, nil
 }
 
-const anothers = "it may be another management cluster's, or was made anew; replace it with --force"
+const anothers = "it may belong to another management cluster, or was created again; replace it with --force"
 
 // isAnother reports whether a cluster of this name has another authority.
 func (k *Kubeconfig) isAnother(there *clientcmdapi.Cluster) bool {
 	return there == nil || !bytes.Equal(there.CertificateAuthorityData, k.cluster.CertificateAuthorityData)
 }
 
-// putInto keeps of what is there the file it comes from, and a context's namespace and extensions.
+// putInto writes the entries into config. It keeps each existing entry's file of origin, and the
+// namespace and extensions of an existing context.
 func (k *Kubeconfig) putInto(config *clientcmdapi.Config) {
 	cluster, user, context := k.cluster.DeepCopy(), k.user.DeepCopy(), clientcmdapi.NewContext()
 	if there := config.Clusters[k.Name]; there != nil {

@@ -56,7 +56,8 @@ func Read(ctx context.Context, api *inventory.API, m *facts.Machine, login Login
 	if err != nil {
 		return sshkeys.Access{}, fmt.Errorf("%s cannot be logged in to (phase %s): %w; see '%s why %s -n %s'", m.Name, m.Phase(), err, login.Command, m.Name, m.Namespace)
 	}
-	// What the machine says now goes before what its driver said when the server was made.
+	// The machine's current spec takes precedence over the values that the driver recorded when it
+	// created the server.
 	contact := m.Spec.Common.SSHContact
 	access.User, access.Port = cmp.Or(login.User, contact.User, access.User), cmp.Or(login.Port, int(contact.Port), access.Port)
 	access.Host = cmp.Or(login.Address, access.Host)

@@ -163,7 +163,7 @@ func (l Login) acceptCommand(m *facts.Machine) string {
 }
 
 func (l Login) unknownHostKey(m *facts.Machine) error {
-	return fmt.Errorf("no host key of %s is recorded, so another server at its address cannot be told apart. If you trust the network between you and the server, "+
+	return fmt.Errorf("no host key of %s is recorded, so drover cannot verify the server at its address. If you trust the network between you and the server, "+
 		"run %s once: it records the key in Secret %s, and every later connection verifies it", m.Name, l.acceptCommand(m), jobrunner.StateSecretName(m.Name))
 }
 

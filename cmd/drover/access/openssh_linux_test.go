@@ -160,7 +160,7 @@ func TestRun_recordsANewHostKeyOnce(t *testing.T) {
 	w := newWorld(t, func(data map[string][]byte) { delete(data, state.SSHKnownHostsKey) })
 	r := &run{program: "ssh", args: []string{"web-1", "echo in"}}
 	r.start(t, w)
-	require.EqualError(t, r.err, "no host key of web-1 is recorded, so another server at its address cannot be told apart. If you trust the network between you and the server, "+
+	require.EqualError(t, r.err, "no host key of web-1 is recorded, so drover cannot verify the server at its address. If you trust the network between you and the server, "+
 		"run 'drover ssh web-1 -n shop --accept-new-host-key' once: it records the key in Secret web-1-machine-state, and every later connection verifies it")
 	require.Empty(t, w.state(t).Data[state.SSHKnownHostsKey])
 

@@ -1,5 +1,6 @@
-// Package agentlog writes down what the agent on a server reports of its plan: how far it is, why its last attempt failed, what its instructions said,
-// and which probes are not healthy. It reads the data of a plan Secret and is pure. Package command prints it; package api/plan says what the keys mean.
+// Package agentlog prints an agent's reports about its plan: the progress, why the last attempt
+// failed, the output of its instructions, and the unhealthy probes. It reads the data of a plan
+// Secret and is pure. Package command prints it; package api/plan documents the keys.
 package agentlog
 
 import (
@@ -24,13 +25,14 @@ import (
 // agentManager is the field manager of the agent's changes.
 const agentManager = "drover-agent"
 
-// Write writes a plan Secret's reports as text: what is wrong first, then what the instructions said. The output of instructions comes as it is,
-// and may hold what they knew; nothing of the plan is written. An error means that a report could not be read or written.
+// Write writes a plan Secret's reports as text: failures first, then the output of instructions.
+// The output is not redacted and may hold secrets that the instructions print. Nothing of the plan
+// is written. Write returns an error if it cannot read or write a report.
 func Write(out io.Writer, secret *corev1.Secret) error {
 	data := secret.Data
 	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	if err != nil {
-		return fmt.Errorf("reading what the agent says of itself: %w", err)
+		return fmt.Errorf("reading the agent's status: %w", err)
 	}
 	var text strings.Builder
 	agent(&text, secret, status)
@@ -40,7 +42,7 @@ func Write(out io.Writer, secret *corev1.Secret) error {
 		if status.RetryAt != "" {
 			fmt.Fprintf(&text, "It tries again at %s.\n", status.RetryAt)
 		}
-		section(&text, "the end of what it said", []byte(status.Output))
+		section(&text, "the end of its output", []byte(status.Output))
 	case status.Message != "":
 		fmt.Fprintf(&text, "\nThe agent cannot go on: %s\n%s.\n", status.Message, advice.NextStuck)
 	}
@@ -106,7 +108,8 @@ func lastReport(secret *corev1.Secret) time.Time {
 	return last
 }
 
-// outputs writes what is kept: of an attempt that failed, else of the one that succeeded, and of periodic instructions.
+// outputs writes the recorded outputs: of the failed attempt, else of the successful one, and
+// of periodic instructions.
 func outputs(text *strings.Builder, data map[string][]byte) error {
 	key, of := plan.KeyFailedOutput, "failed"
 	if len(data[key]) == 0 || plan.State(data[plan.KeyState]) == plan.StateSucceeded {

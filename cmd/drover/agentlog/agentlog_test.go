@@ -57,7 +57,7 @@ Its plan: pending, failed attempts 3, last attempt at Sun Mar  1 11:59:00 UTC 20
 Attempt 3 failed at instruction install: it ended with exit code 1
 It tries again at 2026-03-01T12:00:00Z.
 
---- the end of what it said
+--- the end of its output
 no such image
 
 --- instruction install, of the last attempt that failed
@@ -129,5 +129,5 @@ func TestWrite_unreadable(t *testing.T) {
 	require.ErrorContains(t, agentlog.Write(&out, &corev1.Secret{Data: data}), "reading the probes")
 	require.Contains(t, out.String(), "done")
 	data[plan.KeyAgentStatus] = []byte("{")
-	require.ErrorContains(t, agentlog.Write(&out, &corev1.Secret{Data: data}), "reading what the agent says of itself")
+	require.ErrorContains(t, agentlog.Write(&out, &corev1.Secret{Data: data}), "reading the agent's status")
 }

@@ -39,7 +39,7 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 		return err
 	}
 	if m.DeletionTimestamp == nil {
-		// What a CAPI Machine owns goes with that.
+		// A CAPI Machine's objects are deleted together with it.
 		what, ref := "it", m.Ref()
 		if owner := m.CAPIMachineName(); owner != "" {
 			what, ref = "its CAPI Machine", "machine.cluster.x-k8s.io/"+owner
@@ -47,7 +47,7 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 		return fmt.Errorf("%s is not being deleted: delete %s first (kubectl -n %s delete %s); only a machine whose removal fails is abandoned",
 			m.Name, what, m.Namespace, ref)
 	}
-	// What cannot be read is told as unknown; the user decides.
+	// State that cannot be read is shown as unknown; the user decides.
 	state, err := api.State(ctx, m)
 	if err != nil {
 		e.note("%s", inventory.Plain(err))
@@ -65,7 +65,8 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 	return err
 }
 
-// confirm asks for the machine's name, unless the user said yes before; without a terminal nobody can answer.
+// confirm asks for the machine's name, unless the user confirmed in advance. Without a terminal it
+// returns an error.
 func (e *env) confirm(m *facts.Machine, yes bool) error {
 	if yes {
 		return nil

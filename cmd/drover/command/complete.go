@@ -16,7 +16,8 @@ import (
 // lister lists what may be completed, each with a tab and a description if it has one.
 type lister func(ctx context.Context, api *inventory.API, namespace string) ([]string, error)
 
-// briefly lists what is of use for a completion; nothing when that takes long or is not allowed.
+// briefly lists candidates for a completion. It lists none if the request takes long or is
+// forbidden.
 func (e *env) briefly(cmd *cobra.Command, list lister) []string {
 	ctx, cancel := context.WithTimeout(cmd.Context(), inventory.Brief)
 	defer cancel()
@@ -60,7 +61,7 @@ func machinesIn(ctx context.Context, api *inventory.API, namespace string) ([]st
 	return names, err
 }
 
-// others are what is of another kind than machines; word is how the user calls it.
+// others lists objects of a kind other than machines; word is the user's name of the kind.
 func others(kind, word string) lister {
 	return func(ctx context.Context, api *inventory.API, namespace string) ([]string, error) {
 		return api.Names(ctx, namespace, kind, word)
@@ -80,7 +81,8 @@ func (e *env) completeCopy(cmd *cobra.Command, _ []string, toComplete string) ([
 	return names, cobra.ShellCompDirectiveNoSpace
 }
 
-// completeKinds completes what list has, and words of other kinds; after such a word and its slash what is of that kind.
+// completeKinds completes the names in list and words for other kinds. After such a word and a
+// slash it completes objects of that kind.
 func (e *env) completeKinds(list lister, words ...string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -122,7 +124,7 @@ func completeFlags(e *env, root *cobra.Command) {
 	}
 }
 
-// matching are the candidates that begin with what was typed and were not written before.
+// matching returns the candidates that begin with the typed text and are not arguments already.
 func matching(candidates, used []string, toComplete string) []string {
 	var fitting []string
 	for _, candidate := range candidates {

@@ -1,3 +1,4 @@
-// Package command is the commands of drover: flags and arguments in, text and exit codes out. What they tell is decided in
-// the pure packages listing and explain; reading the API is inventory's work, logging in is access's.
+// Package command implements the commands of drover: flags and arguments in, text and exit codes
+// out. The pure packages listing and explain decide the content of the output; package inventory
+// reads the API, package access logs in.
 package command

@@ -25,13 +25,14 @@ type env struct {
 	flags *genericclioptions.ConfigFlags
 }
 
-// restConfig is how to reach the cluster the flags name. The limits are raised, for one command is one user's.
+// restConfig returns the connection to the cluster that the flags name. The rate limits are higher
+// than the default, because one user runs one command.
 func (e *env) restConfig() (*rest.Config, error) {
 	// Mistakes that would be told as the kubeconfig's.
 	wrong := func(err error) (*rest.Config, error) { return nil, &usageError{err, e.Name + " --help"} }
 	if text := ptr.Deref(e.flags.Timeout, ""); text != "" {
 		if d, err := clientcmd.ParseTimeout(text); err != nil || d < 0 {
-			return wrong(fmt.Errorf("--request-timeout=%s is no duration such as 30s", text))
+			return wrong(fmt.Errorf("--request-timeout=%s is not a valid duration, such as 30s", text))
 		}
 	}
 	if ptr.Deref(e.flags.Impersonate, "") == "" && len(ptr.Deref(e.flags.ImpersonateGroup, nil)) > 0 {
@@ -42,7 +43,8 @@ func (e *env) restConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	loader := e.flags.ToRawKubeConfigLoader()
-	// Client-go's defaults alone mean a server on this computer that nobody has any more.
+	// Without a kubeconfig, client-go defaults to a server on localhost, which no longer exists in
+	// practice.
 	raw, rawErr := loader.RawConfig()
 	if err != nil || rawErr == nil && len(raw.Clusters) == 0 && strings.HasPrefix(config.Host, "http://") {
 		return nil, noKubeconfig(loader.ConfigAccess())
@@ -100,7 +102,8 @@ func (e *env) api() (*inventory.API, error) {
 	return &inventory.API{Dynamic: objects, Kube: kube}, nil
 }
 
-// connect is api and namespace, the one of -n, else of the kubeconfig's context, else default, for the commands that need both.
+// connect returns the API and the namespace for the commands that need both. The namespace is the
+// value of -n, else the namespace of the kubeconfig's context, else "default".
 func (e *env) connect() (*inventory.API, string, error) {
 	api, err := e.api()
 	if err != nil {

@@ -127,11 +127,11 @@ func TestEveryCommandTellsOfARightThatLacks(t *testing.T) {
 	}
 	const everywhere, machines = "at the cluster scope", "digitaloceanmachines, genericmachines (rke-machine.cattle.io) in "
 	for want, lines := range map[string][][]string{
-		"listing machines: you may not list: " + machines + "namespace " + ns + " (ask whoever grants rights)": {{"get"}, {"get", "web-1", "-o", "json"}, {"get", "-w"}, {"gc"}},
-		"listing machines: you may not list: " + machines + "the whole cluster (ask whoever grants rights)":    {{"get", "-A"}},
+		"listing machines: you may not list: " + machines + "namespace " + ns + " (ask your administrator for access)": {{"get"}, {"get", "web-1", "-o", "json"}, {"get", "-w"}, {"gc"}},
+		"listing machines: you may not list: " + machines + "the whole cluster (ask your administrator for access)":    {{"get", "-A"}},
 		cannot("list", "nodedrivers", "management.cattle.io", everywhere): {
 			{"drivers"}, {"get", "drivers"}, {"why", "driver/generic"}},
-		"cannot be told: you may not get or list: machines (cluster.x-k8s.io), " + machines + "namespace " + ns + " (ask whoever grants rights)": {{"why", "web-1"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"keys", "web-1"},
+		"in namespace \"" + ns + "\": you may not get or list: machines (cluster.x-k8s.io), " + machines + "namespace " + ns + " (ask your administrator for access)": {{"why", "web-1"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"keys", "web-1"},
 			{"retry", "web-1"}, {"abandon", "web-1", "-y"}, {"scp", "a", "web-1:"}},
 		`no MachineDeployment or MachineSet "pool" in namespace "` + ns + `" that could be read: getting machinedeployments ` + ns + `/pool: `: {{"why", "md/pool"}},
 	} {
@@ -216,13 +216,13 @@ func TestNamesThatAreNone(t *testing.T) {
 	c := newCluster(t)
 	for _, command := range []string{"why", "logs", "retry", "abandon", "keys", "ssh"} {
 		require.Equal(t, "a name is empty: write NAME or KIND/NAME", requireError(t, c.drover(t, command, "")))
-		require.Equal(t, `"a/b" is no name: it may not contain '/'`, requireError(t, c.drover(t, command, "genericmachine/a/b")))
+		require.Equal(t, `"a/b" is not a valid name: it may not contain '/'`, requireError(t, c.drover(t, command, "genericmachine/a/b")))
 		require.Equal(t, `no machine "x" in namespace "`+c.namespace+`" (see 'drover get -A')`, requireError(t, c.drover(t, command, "x")))
 	}
 	for _, ref := range []string{"md/", "ms/", "driver/"} {
 		require.Equal(t, "a name is empty: write NAME or KIND/NAME", requireError(t, c.drover(t, "why", ref)))
 	}
-	require.Equal(t, `"a/../b" is no name: it may not contain '/'`, requireError(t, c.drover(t, "why", "md/a/../b")))
+	require.Equal(t, `"a/../b" is not a valid name: it may not contain '/'`, requireError(t, c.drover(t, "why", "md/a/../b")))
 	r := execute(t, command.Options{Name: "kubectl drover"}, "", "--kubeconfig", c.kubeconfig, "-n", c.namespace, "ssh", "x")
 	require.Equal(t, `no machine "x" in namespace "`+c.namespace+`" (see 'kubectl drover get -A')`, requireError(t, r))
 }

@@ -19,7 +19,8 @@ const (
 	codeError       = 1
 	codeUsage       = 2
 	codeInterrupted = 130
-	// codeNoLogin is that of ssh when a signal ended the command or there was no login, as with OpenSSH's.
+	// codeNoLogin is the exit code of ssh if a signal ended the command or the login failed;
+	// OpenSSH uses the same code.
 	codeNoLogin = sshkeys.NoStatus
 )
 
@@ -33,7 +34,8 @@ type usageError struct {
 // Unwrap gives the cause.
 func (e *usageError) Unwrap() error { return e.error }
 
-// exitError ends the process with a code. Without a cause there is no message: what there is to say was said.
+// exitError ends the process with a code. If it has no cause, no message is printed, because the
+// command printed it before.
 type exitError struct {
 	code  int
 	cause error

@@ -30,7 +30,7 @@ type gcOptions struct {
 	deletedClusters    []string
 }
 
-// kubernetesUID is what a ServerScan takes too.
+// kubernetesUID is the pattern that a ServerScan requires too.
 var kubernetesUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func newGC(e *env) *cobra.Command {
@@ -40,9 +40,9 @@ func newGC(e *env) *cobra.Command {
 		Short: "Find servers that no machine knows",
 		Long: `Find servers at the cloud that carry Drover's tags and that no machine knows; with --delete, remove them.
 
-Each credential that machines use is asked with, by a Job of the manager's. Nothing is changed without --delete, and with it
-only what is provably an orphan of a Cluster in the namespace, and older than the grace period: docs/orphans.md says what
-that takes and for which drivers it is possible. Where no machine is left to tell the credential, name it.`,
+A Job of the manager lists the servers with each credential that machines use. Without --delete nothing is changed. With
+--delete, only proven orphans of a Cluster in the namespace are removed, if they are older than the grace period:
+docs/orphans.md explains the proof and lists the drivers that support it. If no machine uses the credential any more, name it.`,
 		Example: `  {name} gc
   {name} gc -A -o json
   {name} gc --delete --grace 24h
@@ -63,7 +63,7 @@ that takes and for which drivers it is possible. Where no machine is left to tel
 			}
 			for _, uid := range o.deletedClusters {
 				if !kubernetesUID.MatchString(uid) {
-					return usagef(cmd, "--deleted-cluster: %q is no UID as Kubernetes writes it", uid)
+					return usagef(cmd, "--deleted-cluster: %q is not a valid UID (Kubernetes writes UIDs in lower case)", uid)
 				}
 			}
 			if err := o.output.check(cmd); err != nil {
@@ -148,7 +148,7 @@ func (e *env) places(ctx context.Context, api *inventory.API, namespace string, 
 	return places, nil
 }
 
-// scan has the manager look at one place; what keeps it from that is told with the result.
+// scan asks the manager to scan with one credential; the result carries any error.
 func (e *env) scan(ctx context.Context, api *inventory.API, at place, o *gcOptions) listing.Scan {
 	failed := func(err error) listing.Scan {
 		return listing.Scan{Namespace: at.namespace, Driver: at.driver, Credential: at.credential, Servers: []rkev1.ScannedServerStatus{}, Error: inventory.Plain(err)}
@@ -160,7 +160,7 @@ func (e *env) scan(ctx context.Context, api *inventory.API, at place, o *gcOptio
 	}
 	done, err := api.AwaitScan(ctx, made, func(message string) { e.note("%s: %s", at.driver, strings.TrimSpace(message)) })
 	if err != nil {
-		// One that the user does not wait for is deleted: what it still does ends with it.
+		// If the user stops waiting, the scan is deleted, which ends its work.
 		if deleteErr := api.DeleteScan(context.WithoutCancel(ctx), made); deleteErr != nil {
 			e.note("%s", inventory.Plain(deleteErr))
 		}

@@ -77,7 +77,7 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 	if err != nil {
 		return err
 	}
-	// Who may not read NodeDrivers sees the driver's name as the kind has it.
+	// A user without access to NodeDrivers sees the driver's name from the machine's kind.
 	drivers, _ := api.Drivers(ctx)
 	selected, missing := selectNamed(machines, o.names)
 	api.NotePaused(ctx, list.Namespace, selected)
@@ -189,7 +189,8 @@ func selectNamed(machines []*facts.Machine, names []string) (selected []*facts.M
 	return selected, missing
 }
 
-// newDrivers is the command below root and, for who knows kubectl, below get; call is how it is called there.
+// newDrivers returns the command, below root and, for users of kubectl's syntax, below get; call is
+// its full name there.
 func newDrivers(e *env, call string) *cobra.Command {
 	var out *output
 	cmd := &cobra.Command{
@@ -268,7 +269,8 @@ func (e *env) watch(ctx context.Context, w *watching) error {
 	if len(w.kinds) == 0 {
 		return fmt.Errorf("nothing to watch: no driver is active in this cluster (see '%s get drivers')", e.Name)
 	}
-	// What was told of kinds that cannot be watched for now, and what was refused: when every kind is, that ends it.
+	// said is the last reported interruption; denied are the kinds whose watch was refused. When
+	// all kinds are refused, the command ends.
 	said, denied := "", map[string]bool{}
 	versions := map[types.UID]string{}
 	for _, m := range w.printed {

@@ -118,8 +118,8 @@ func TestHelpOfRoot(t *testing.T) {
 		"create": `unknown command "create": clusters and machines are Kubernetes objects, so use 'kubectl create'; docs/get-started-first-cluster.md has a first manifest`,
 		"delete": `unknown command "delete": delete the Cluster, MachineDeployment or Machine with 'kubectl delete', which removes its servers`,
 		"--nope": "unknown flag: --nope", "get drivers --nope": "unknown flag: --nope",
-		"get --request-timeout soon":  "--request-timeout=soon is no duration such as 30s",
-		"why a --request-timeout -1s": "--request-timeout=-1s is no duration such as 30s", "get --as-group staff": "--as-group needs --as",
+		"get --request-timeout soon":  "--request-timeout=soon is not a valid duration, such as 30s",
+		"why a --request-timeout -1s": "--request-timeout=-1s is not a valid duration, such as 30s", "get --as-group staff": "--as-group needs --as",
 		"completion": "", "help": "", "help why": "", "help get drivers": "", "help completion bash": "", "get -q": "unknown shorthand flag: 'q' in -q", "-n": "flag needs an argument: 'n' in -n",
 	} {
 		r := execute(t, emptyOptions, "", strings.Fields(args)...)

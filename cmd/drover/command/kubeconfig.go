@@ -28,9 +28,9 @@ func newKubeconfig(e *env) *cobra.Command {
 		Short: "Get the kubeconfig of a cluster, or add it to yours",
 		Long: `Print the kubeconfig of a CAPI Cluster, write it to a file, or add it to your own kubeconfig. The context is called NAMESPACE/CLUSTER.
 
-It is what the cluster's control plane wrote into the Secret CLUSTER-kubeconfig. Only an address, certificates, a token or a password
-are taken from it; one that names a command, a file or a proxy is refused, for your kubectl would obey it. Files are readable by you
-alone. A certificate in it ends: when it has, get the kubeconfig again.`,
+The cluster's control plane writes the kubeconfig into the Secret CLUSTER-kubeconfig. drover takes only an address, certificates, a
+token or a password from it. It rejects a kubeconfig that names a command, a file or a proxy, because your kubectl would use them.
+Only you can read the written files. A certificate expires: then get the kubeconfig again.`,
 		Example: `  {name} kubeconfig one --merge --switch    # kubectl talks to cluster one from now on
   {name} kubeconfig one --file one.yaml
   kubectl --kubeconfig one.yaml get nodes`,
@@ -80,7 +80,7 @@ func (e *env) kubeconfig(ctx context.Context, cluster string, o *kubeconfigOptio
 	if err != nil {
 		return err
 	}
-	// What is safe to use of what the control plane wrote.
+	// Parse keeps the safe parts of the control plane's kubeconfig.
 	config, err := kubeconfig.Parse(content)
 	if err != nil {
 		return fmt.Errorf("the kubeconfig of Cluster %s is refused: %w", cluster, err)

@@ -30,14 +30,14 @@ func newLogs(e *env) *cobra.Command {
 	o := &logsOptions{}
 	cmd := &cobra.Command{
 		Use:   "logs NAME",
-		Short: "Print what the driver said, or the agent on the server",
-		Long: `Print what the driver said: live while a Job runs, afterwards what was kept of it. Which log it is, is told on standard error.
+		Short: "Print the log of the driver, or of the agent on the server",
+		Long: `Print the driver's log: live while a Job runs, afterwards the saved part. Standard error names the printed log.
 
-With -f the log is followed until the Job ends. Of a machine for which no attempt was made yet the first Job is waited for, and with
---operation remove the Job of a removal that has not begun; of a machine that is finished -f prints what was kept.
+-f follows the log until the Job ends. If a machine has had no attempt yet, -f waits for the first Job; with --operation remove it
+waits for the Job of a removal that has not begun. If the machine's attempts have ended, -f prints the saved log.
 
-With --agent it is what the agent on the server reports of its plan: why an attempt failed, what its instructions said, which
-probes are not healthy. It comes from the machine's plan Secret, and instructions may say what they know: keep it to yourself.`,
+--agent prints the agent's report about its plan: why an attempt failed, the output of its instructions, and the probes that are not
+healthy. The report comes from the machine's plan Secret. The output of instructions may contain secrets: do not share it.`,
 		Example: `  {name} logs web-1 -f
   {name} logs web-1 --previous
   {name} logs web-1 -f --operation remove
@@ -63,14 +63,14 @@ probes are not healthy. It comes from the machine's plan Secret, and instruction
 	}
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "Go on until the Job ends.")
 	cmd.Flags().Int32Var(&o.want.Number, "attempt", 0, "Number of the attempt; the newest when 0.")
-	cmd.Flags().StringVar(&o.want.Operation, "operation", "", "create or remove; that of the newest attempt when empty.")
+	cmd.Flags().StringVar(&o.want.Operation, "operation", "", "create or remove; default: the operation of the newest attempt.")
 	cmd.Flags().BoolVarP(&o.want.Previous, "previous", "p", false, "The attempt before the newest.")
-	cmd.Flags().BoolVar(&o.agent, "agent", false, "What the agent on the server reports, not what the driver said.")
+	cmd.Flags().BoolVar(&o.agent, "agent", false, "Print the report of the agent on the server, not the driver's log.")
 	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"create", "remove"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// agentLog prints what a machine's agent reports.
+// agentLog prints the reports of a machine's agent.
 func (e *env) agentLog(ctx context.Context, name string) error {
 	api, namespace, err := e.connect()
 	if err != nil {
@@ -109,7 +109,7 @@ func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {
 			if len(s.Problems) > 0 {
 				return fmt.Errorf("no log of %s was found; what could not be read: %s", m.Name, strings.Join(s.Problems, "; "))
 			}
-			return fmt.Errorf("no attempt was made for %s yet, so there is no log; '%s why %s -n %s' tells what it waits for", m.Name, e.Name, m.Name, m.Namespace)
+			return fmt.Errorf("no attempt was made for %s yet, so no log exists; '%s why %s -n %s' shows why", m.Name, e.Name, m.Name, m.Namespace)
 		}
 		e.note("%s: waiting for a Job (phase %s)", m.Name, m.Phase())
 		return e.follow(ctx, api, m.Namespace, labels.Set{rkev1.MachineUIDLabel: string(m.UID)})
@@ -121,7 +121,7 @@ func (e *env) logs(ctx context.Context, name string, o *logsOptions) error {
 		return e.podLog(ctx, api, m, attempt, o)
 	}
 	e.note("%s of %s, %s (%s)", attempt, m.Name, strings.ToLower(attempt.Outcome), attempt.Origin)
-	// Into a pipe too without what a terminal obeys, for most end in a pager.
+	// Control characters are removed for pipes too, because most of them end in a pager.
 	return e.filtered(func(out io.Writer) error {
 		_, err := io.WriteString(out, strings.TrimSuffix(attempt.Text, "\n")+"\n")
 		return err
@@ -142,7 +142,7 @@ func (e *env) podLog(ctx context.Context, api *inventory.API, m *facts.Machine, 
 		return e.follow(ctx, api, attempt.Job.Namespace, labels.Set{"batch.kubernetes.io/job-name": attempt.Job.Name})
 	}
 	if len(pods) == 0 || !joblog.Started(&pods[0]) {
-		return fmt.Errorf("the pod of %s has not started; -f waits for it, '%s why %s -n %s' tells what holds it up", attempt, e.Name, m.Name, m.Namespace)
+		return fmt.Errorf("the pod of %s has not started; -f waits for it, '%s why %s -n %s' shows why", attempt, e.Name, m.Name, m.Namespace)
 	}
 	e.note("%s (pod %s)", attempt, pods[0].Name)
 	return e.filtered(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, &pods[0], false, out) })
@@ -156,7 +156,8 @@ func (e *env) follow(ctx context.Context, api *inventory.API, namespace string, 
 	return e.filtered(func(out io.Writer) error { return joblog.Stream(ctx, api.Kube, pod, true, out) })
 }
 
-// toTerminal has text from outside written to the output: a terminal must not obey what a driver prints or a status holds.
+// toTerminal writes untrusted text to the output and escapes control characters: a driver's output
+// or a status must not control the terminal.
 func (e *env) toTerminal(write func(io.Writer) error) error {
 	if !access.IsTerminal(e.Streams.Out) {
 		return write(e.Streams.Out)
@@ -164,13 +165,13 @@ func (e *env) toTerminal(write func(io.Writer) error) error {
 	return e.filtered(write)
 }
 
-// filtered has text written without what a terminal would obey.
+// filtered writes text without control characters.
 func (e *env) filtered(write func(io.Writer) error) error {
 	out := &facts.Terminal{Out: e.Streams.Out}
 	return errors.Join(write(out), out.Flush())
 }
 
-// note tells the user something that is no output.
+// note prints a message to the user that is not part of the output.
 func (e *env) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.Streams.ErrOut, "# %s\n", inventory.Plain(fmt.Errorf(format, args...)))
 }

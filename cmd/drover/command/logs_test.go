@@ -122,7 +122,7 @@ func TestLogsThatAreGone(t *testing.T) {
 	require.Equal(t, "the log of attempt 4 to create is not kept any more: its Job is gone", requireError(t, c.drover(t, "logs", "db-1")))
 	other := c.apply(t, runningMachine)
 	require.NotEqual(t, machine.GetUID(), other.GetUID())
-	require.Equal(t, "no attempt was made for web-1 yet, so there is no log; 'drover why web-1 -n "+c.namespace+"' tells what it waits for",
+	require.Equal(t, "no attempt was made for web-1 yet, so no log exists; 'drover why web-1 -n "+c.namespace+"' shows why",
 		requireError(t, c.drover(t, "logs", "web-1", "-f")), "a machine that runs needs no further attempt to wait for")
 }
 
@@ -166,7 +166,7 @@ func TestAgentLogs(t *testing.T) {
 	require.Contains(t, requireError(t, c.drover(t, "logs", "web-1", "--agent")), "has no plan Secret yet")
 	c.secret(t, "pool-abc-machine-plan", map[string]string{plan.KeyPlan: "{}", plan.KeyAgentPublicKey: "k",
 		plan.KeyAgentStatus: `{"version":"v1","platform":"linux/amd64","attempt":1,"step":"instruction install","message":"it ended with exit code 1","output":"\u001b[31mno image"}`})
-	require.Contains(t, c.ok(t, "logs", "web-1", "--agent"), "Attempt 1 failed at instruction install: it ended with exit code 1\n\n--- the end of what it said\nno image\n")
+	require.Contains(t, c.ok(t, "logs", "web-1", "--agent"), "Attempt 1 failed at instruction install: it ended with exit code 1\n\n--- the end of its output\nno image\n")
 	require.Equal(t, 2, c.drover(t, "logs", "web-1", "--agent", "-f").code)
 	for _, name := range []string{"web-1", "cluster/store"} {
 		require.Contains(t, c.ok(t, "why", name), "LOG (end of instruction install on the server of Machine pool-abc)\n  no image\n")

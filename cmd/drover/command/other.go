@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// otherKinds are the words before a name that is no machine's.
+// otherKinds maps the words that may precede a name to kinds other than machines.
 var otherKinds = map[string]string{
 	"cluster": "Cluster", "clusters": "Cluster", "cl": "Cluster", "cluster.cluster.x-k8s.io": "Cluster", "clusters.cluster.x-k8s.io": "Cluster",
 	"rkecontrolplane": "RKEControlPlane", "rkecontrolplanes": "RKEControlPlane", "rcp": "RKEControlPlane",
@@ -28,8 +28,8 @@ var otherCommands = map[string]struct{ word, resource string }{
 	"MachineSet":        {"ms", "machinesets.cluster.x-k8s.io"},
 }
 
-// insteadOf names the commands for an object that is no machine, to be added to an error. asked is KIND or KIND/NAME; the text is empty
-// for any other word.
+// insteadOf names the commands for an object that is not a machine, as an addition to an error.
+// asked is KIND or KIND/NAME; the text is empty for any other word.
 func (e *env) insteadOf(asked, namespace string) string {
 	word, name, named := strings.Cut(asked, "/")
 	kind := otherKinds[strings.ToLower(word)]

@@ -21,11 +21,12 @@ import (
 type output struct {
 	flags     *genericclioptions.PrintFlags
 	noHeaders bool
-	// formats are those that are told of.
+	// formats are the formats that the help lists.
 	formats []string
 	// tables writes the rows of a watch below each other.
 	tables io.Writer
-	// printer of documents; it is kept because that of YAML puts a line between two.
+	// printer prints documents. It is kept, because the YAML printer writes a separator between two
+	// documents.
 	printer printers.ResourcePrinter
 }
 
@@ -91,7 +92,8 @@ func (o *output) table(w io.Writer, table *metav1.Table) error {
 	return nil
 }
 
-// document prints what has a JSON form in the format of -o, after check; of that a template may write what a status holds as it is.
+// document prints a value that has a JSON form in the format of -o; check must have run before. A
+// template prints a status unfiltered.
 func (e *env) document(o *output, document any) error {
 	raw, err := json.Marshal(document)
 	if err != nil {
@@ -110,7 +112,8 @@ func (e *env) document(o *output, document any) error {
 	})
 }
 
-// addFormatFlag adds the flag -o of what is no list, which is checked before anything is read.
+// addFormatFlag adds the flag -o to a command that prints no list. The flag is checked before any
+// object is read.
 func addFormatFlag(cmd *cobra.Command, format *string) {
 	cmd.Flags().StringVarP(format, "output", "o", "", "Print as json or yaml.")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))

@@ -29,12 +29,12 @@ func newRetry(e *env) *cobra.Command {
 	o := &retryOptions{}
 	cmd := &cobra.Command{
 		Use:   "retry (NAME... | -l SELECTOR | --all)",
-		Short: "Ask for another attempt at once",
-		Long: `Ask for another attempt to create or remove a machine's server at once, also when no further attempt is due.
-It sets the annotation ` + rkev1.RetryAnnotation + ` on the machine.
+		Short: "Request another attempt immediately",
+		Long: `Request another attempt to create or remove a machine's server immediately, even if no further attempt is due.
+The command sets the annotation ` + rkev1.RetryAnnotation + ` on the machine.
 
-NAME is a machine, a CAPI Machine, or a MachineDeployment or MachineSet (md/NAME, ms/NAME), of which all machines are meant whose
-last attempt failed. So are with -l those with the labels, and with --all those of the namespace.`,
+NAME is a machine, a CAPI Machine, or a MachineDeployment or MachineSet (md/NAME, ms/NAME). A MachineDeployment or MachineSet stands
+for all its machines whose last attempt failed. -l selects such machines by their labels, --all selects them in the namespace.`,
 		Example: `  {name} retry web-1
   {name} retry md/pool
   {name} retry -l cluster.x-k8s.io/cluster-name=demo
@@ -97,7 +97,7 @@ func (e *env) retry(ctx context.Context, o *retryOptions) error {
 		}
 		follow := fmt.Sprintf("follow it with '%s logs %s -n %s -f'", e.Name, m.Name, m.Namespace)
 		if m.PausedBy() != "" {
-			follow = fmt.Sprintf("nothing happens until the machine is no longer paused: see '%s why %s -n %s'", e.Name, m.Name, m.Namespace)
+			follow = fmt.Sprintf("nothing happens while the machine is paused: see '%s why %s -n %s'", e.Name, m.Name, m.Namespace)
 		}
 		_, err := fmt.Fprintf(e.Streams.Out, "%s: another attempt was asked for; %s\n", m.Ref(), follow)
 		errs = append(errs, err)
@@ -144,7 +144,8 @@ func bootstrapLost(m *facts.Machine) error {
 	return fmt.Errorf("%s has a server on which the bootstrap data %s (%s), and no other attempt follows: delete the machine to have another one made", m.Name, what, c.Reason)
 }
 
-// failed lists the machines whose last attempt failed, or that wait because that of another did.
+// failed lists the machines whose last attempt failed, and those that wait for another machine
+// after its attempt failed.
 func (e *env) failed(ctx context.Context, api *inventory.API, list inventory.ListOptions, pick func(*facts.Machine) bool) ([]*facts.Machine, error) {
 	_, machines, err := e.list(ctx, api, list)
 	if err != nil {

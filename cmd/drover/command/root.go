@@ -17,7 +17,7 @@ type Options struct {
 	Name string
 	// Streams are where everything is read from and written to.
 	Streams genericiooptions.IOStreams
-	// Version of the build; what the Go toolchain wrote into the binary when empty.
+	// Version of the build; if empty, the version that the Go toolchain wrote into the binary.
 	Version string
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -100,11 +100,11 @@ func newRoot(o Options) (*cobra.Command, *env) {
 		newGet(e), newDrivers(e, "drivers"), newWhy(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
-	root.InitDefaultCompletionCmd() // cobra's own, which would come too late for what follows
+	root.InitDefaultCompletionCmd() // cobra adds its completion command later than this code needs it
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.Args, completion.RunE = unknownCommand, root.RunE
 	}
-	// Examples have the name that drover is called by, and what is wrong with arguments is a mistake in the command line.
+	// Examples show the name that drover was called by. Invalid arguments are usage errors.
 	for all := []*cobra.Command{root}; len(all) > 0; all = all[1:] {
 		command := all[0]
 		all = append(all, command.Commands()...)
@@ -128,8 +128,8 @@ it: digitaloceanmachine/NAME. Exit codes: 0 done, 1 error, 2 wrong usage; ssh ex
 code, or 255 without one.`
 
 const rootExample = `  {name} get                      # all machines of the namespace
-  {name} why web-1                # what it waits for or why it failed, and what to do
-  {name} logs web-1 -f            # what the driver says
+  {name} why web-1                # why it waits or failed, and the next steps
+  {name} logs web-1 -f            # follow the driver's log
   {name} ssh web-1 -- uptime      # run a command on its server`
 
 func unknownCommand(cmd *cobra.Command, args []string) error {

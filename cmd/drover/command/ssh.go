@@ -22,7 +22,7 @@ func newSSH(e *env) *cobra.Command {
 
 drover runs ssh with the key, the user, the address and the host key of the machine's state Secret. Everything after -- is passed to
 ssh unchanged: first options, then the command. ssh joins the words of the command with spaces for the remote shell, so quote a
-command that needs quotes there ('ls | wc -l'). Standard input, output and error are connected. The exit code is that of ssh: the
+command that needs quotes there ('ls | wc -l'). Standard input, output and error are connected. The exit code is the one of ssh: the
 command's own, or 255 without a login. The options that drover sets come first; neither yours nor your ssh configuration changes them.
 
 The key is in a private temporary directory while ssh runs. ssh refuses a server that shows another host key than the recorded one.
@@ -72,7 +72,7 @@ func noLogin(err error) error {
 	return &exitError{code: codeNoLogin, cause: err}
 }
 
-// openSSH runs ssh or scp against the server of a machine; its exit status becomes that of drover.
+// openSSH runs ssh or scp against the server of a machine; drover exits with its exit status.
 func (e *env) openSSH(ctx context.Context, program, name string, login access.Login, args func(alias string) []string) error {
 	found, err := access.FindProgram(program, e.Streams)
 	if err != nil {
@@ -129,7 +129,7 @@ func newSCP(e *env) *cobra.Command {
 		Long: `Copy files to or from a machine's server with your own OpenSSH client. Paths on the server are written NAME:path; a relative path
 begins in the user's home directory. Write ./ before a local path that has a colon.
 
-drover runs scp as it runs ssh (see "ssh --help"). Everything after -- is passed to scp as options. The exit code is that of scp.`,
+drover runs scp as it runs ssh (see "ssh --help"). Everything after -- is passed to scp as options. drover exits with the exit code of scp.`,
 		Example: `  {name} scp app.conf web-1:/etc/app.conf
   {name} scp -r web-1:/var/log ./logs
   {name} scp image.tar web-1: -- -C -l 8000`,
@@ -210,7 +210,7 @@ func (e *env) keys(ctx context.Context, name string, o *keysOptions) error {
 	}
 	how := files.SSHCommand()
 	if login.Jump != "" && login.Jump != access.NoJump {
-		// With -F, ssh reads no other configuration, for the jump neither.
+		// With -F, ssh reads no other configuration, not even for the jump host.
 		how = fmt.Sprintf("ssh %s, after this line in your ~/.ssh/config, which says how to reach %s: Include %s",
 			m.Name, login.Jump, filepath.Join(files.Dir, "config"))
 	}

@@ -108,7 +108,8 @@ func kubernetesVersion(ctx context.Context, api *inventory.API) (string, error) 
 	return info.GitVersion, nil
 }
 
-// build is what the linker was told, else what the Go toolchain wrote into the binary.
+// build returns the version set by the linker, else the version that the Go toolchain wrote into
+// the binary.
 func (e *env) build() versions {
 	v := versions{
 		APIVersion: listing.APIVersion, Kind: "Version", Version: "(devel)", Commit: "unknown",

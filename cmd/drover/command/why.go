@@ -21,12 +21,12 @@ func newWhy(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "why NAME",
 		SuggestFor: []string{"describe", "explain", "status"},
-		Short:      "Tell what a machine or a cluster waits for or why it failed, and what to do next",
-		Long: `Tell on one screen what a machine or a cluster waits for or why it failed, and what to do next.
+		Short:      "Show why a machine or a cluster waits or failed, and the next steps",
+		Long: `Show on one screen why a machine or a cluster waits or failed, and the next steps.
 
 NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), a CAPI Cluster (cluster/NAME), an
-RKEControlPlane (rkecontrolplane/NAME, rcp/NAME), or a driver (driver/NAME). For a name that means nothing any more,
-what was left behind is told.`,
+RKEControlPlane (rkecontrolplane/NAME, rcp/NAME), or a driver (driver/NAME). If no object has the name
+any more, the command shows the remains of the object.`,
 		Example: `  {name} why web-1
   {name} why md/pool
   {name} why cluster/one
@@ -70,7 +70,8 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 		return nil, &usageError{fmt.Errorf("%w; why also takes cluster, rkecontrolplane (rcp), machinedeployment (md), machineset (ms), driver", err), e.Name + " why --help"}
 	}
 	notFound, isNotFound := errors.AsType[*inventory.NotFoundError](err)
-	if err != nil && !isNotFound || isNotFound && len(notFound.Others) > 0 { // the traces of the name are those of what has it
+	// events and state of this name belong to those objects
+	if err != nil && !isNotFound || isNotFound && len(notFound.Others) > 0 {
 		return nil, err
 	}
 	if err != nil && qualified {
@@ -89,7 +90,8 @@ func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name s
 	return report, gone
 }
 
-// explainBare explains what a bare name may mean when no machine has it: a driver, a cluster, a control plane, or what is left of a cluster; nil for nothing.
+// explainBare explains a name without a kind that no machine has: a driver, a cluster, a control
+// plane, or the remains of a cluster. It returns nil if nothing has the name.
 func (e *env) explainBare(ctx context.Context, api *inventory.API, namespace, name string) *explain.Report {
 	if driver, err := e.explainDriver(ctx, api, name); err == nil {
 		return driver
@@ -103,7 +105,7 @@ func (e *env) explainBare(ctx context.Context, api *inventory.API, namespace, na
 	return explain.GoneCluster(api.ClusterRemains(ctx, namespace, name), e.called())
 }
 
-// explainOther explains what is no machine.
+// explainOther explains an object that is not a machine.
 func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, kind, name string) (*explain.Report, error) {
 	if err := inventory.CheckName(name); err != nil {
 		return nil, err
@@ -120,7 +122,7 @@ func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, k
 			}
 			what := "nothing with its label is left"
 			if len(left.Problems) > 0 {
-				what = "what is left of it cannot be told: " + strings.Join(left.Problems, "; ")
+				what = "its remains cannot be determined: " + strings.Join(left.Problems, "; ")
 			}
 			return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A'), and %s", name, namespace, what)
 		}
@@ -128,12 +130,13 @@ func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, k
 	case "RKEControlPlane":
 		return e.explainControlPlane(ctx, api, namespace, name)
 	}
-	// A Snapshot tells what cannot be read; an API server that is gone is told once, before.
+	// A Snapshot lists the parts that cannot be read. An unreachable API server is reported once,
+	// before.
 	if _, err := api.Kinds(ctx); err != nil {
 		return nil, err
 	}
 	snapshot := api.Snapshot(ctx, inventory.Target{}, namespace, name, e.Now())
-	if len(snapshot.Owners) == 0 { // what a machine of this name has left is not asked for
+	if len(snapshot.Owners) == 0 { // the remains of a machine of this name are not of interest
 		snapshot.Asked, snapshot.State = kind, nil
 		snapshot.Events = slices.DeleteFunc(snapshot.Events, func(event corev1.Event) bool { return event.InvolvedObject.Kind != kind })
 	}

@@ -74,7 +74,7 @@ func TestWhyOfAGoneCluster(t *testing.T) {
 		require.NotContains(t, out, canary)
 	}
 	c.grant(t, "guest", `{apiGroups: [cluster.x-k8s.io], resources: [clusters], verbs: [get]}`)
-	require.Contains(t, requireError(t, c.drover(t, "--as", "guest", "why", "cluster/store")), "what is left of it cannot be told: ")
+	require.Contains(t, requireError(t, c.drover(t, "--as", "guest", "why", "cluster/store")), "its remains cannot be determined: ")
 }
 
 // TestWhyOfAControlPlane: with its Cluster and that one's machines, and of a machine of it.
@@ -134,7 +134,7 @@ func TestWhyOfAnotherKind(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, runningMachine)
 	c.apply(t, `{apiVersion: v1, kind: Secret, metadata: {name: web-1-machine-state}, type: Opaque}`)
-	require.Equal(t, `no machine "genericmachine/web-1" in namespace "`+c.namespace+`"; what has this name is digitaloceanmachine.rke-machine.cattle.io/web-1`,
+	require.Equal(t, `no machine "genericmachine/web-1" in namespace "`+c.namespace+`"; the name belongs to digitaloceanmachine.rke-machine.cattle.io/web-1`,
 		requireError(t, c.drover(t, "why", "genericmachine/web-1")))
 }
 

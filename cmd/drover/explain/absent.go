@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
-// explainAbsent explains why there is no machine of this name: not yet, not any more, or never.
+// explainAbsent explains why no machine has this name: not yet, not any more, or never.
 func explainAbsent(r *Report, s *facts.Snapshot) {
 	w := advice.Words{"name": s.Name, "ns": s.Namespace}
 	if s.State != nil {
@@ -99,18 +99,18 @@ func explainOwner(r *Report, s *facts.Snapshot, w advice.Words) {
 		r.Next = []string{"Scale it up: kubectl -n {ns} scale {resource} {name} --replicas=1"}
 	case owner.Replicas > owner.ReadyReplicas:
 		r.block("MachinesMissing", fmt.Sprintf("Too few machines are ready: %d of %d.", owner.ReadyReplicas, owner.Replicas))
-		r.tellUnready(s)
+		r.reportUnready(s)
 	case len(going) > 0:
 		r.block("MachinesLeaving", fmt.Sprintf("All its machines are ready, and %d more are being deleted.", len(going)))
 	default:
 		r.Verdict = []string{"All its machines are ready."}
 	}
-	r.tellLeaving(going, s.ControlPlane, owner.Deleting)
+	r.reportLeaving(going, s.ControlPlane, owner.Deleting)
 }
 
-// tellUnready tells of the machines of a pool that are worst off, at most three: what fails comes before what waits. A pool without any most likely lacks a
-// template.
-func (r *Report) tellUnready(s *facts.Snapshot) {
+// reportUnready reports up to three machines of a pool, failing ones before waiting ones. A pool
+// without machines most likely lacks a template.
+func (r *Report) reportUnready(s *facts.Snapshot) {
 	unready := slices.DeleteFunc(slices.Clone(s.Machines), func(m clusterv1.Machine) bool {
 		return m.DeletionTimestamp != nil || meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineReadyCondition)
 	})
@@ -148,7 +148,7 @@ func trouble(m *clusterv1.Machine) Step {
 	return Step{State: StepPending}
 }
 
-// explainGone explains what is left of a machine that no longer exists.
+// explainGone explains the remains of a machine that no longer exists.
 func explainGone(r *Report, s *facts.Snapshot) {
 	asked := cmp.Or(s.Asked, "machine")
 	r.Subject = fmt.Sprintf("%s %s/%s", asked, s.Namespace, s.Name)
@@ -173,7 +173,8 @@ func explainGone(r *Report, s *facts.Snapshot) {
 	}
 }
 
-// GoneCluster explains what is left of a CAPI Cluster that does not exist; nil when nothing is.
+// GoneCluster explains the remains of a CAPI Cluster that does not exist; it returns nil if there
+// are none.
 func GoneCluster(s *facts.ClusterRemains, command string) *Report {
 	if len(s.Machines)+len(s.CAPIMachines)+len(s.Secrets) == 0 {
 		return nil
@@ -228,8 +229,9 @@ func conditionSteps(conditions []metav1.Condition) []Step {
 	return steps
 }
 
-// addUnmet adds what Cluster API itself says about what is not met, or could not be: that a template is missing it says also where no machine is wanted now.
-// What it says of a pool's machines is left out where those were told of one by one.
+// addUnmet adds Cluster API's own messages about unmet or unknown conditions. Cluster API reports a
+// missing template even if no machine is wanted. If machines is set, the condition about a pool's
+// machines is left out, because they were reported one by one.
 func (r *Report) addUnmet(machines bool) {
 	var told []string
 	for _, step := range r.Steps {

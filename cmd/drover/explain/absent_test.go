@@ -205,7 +205,7 @@ func absentOwners() map[string]decision {
 ! |MachinesLeaving||
 . All its machines are ready, and 1 more are being deleted.
 . Machine web-x: DrainingNode: Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.
-> See what it waits for: kubectl drover why web-x -n shop
+> See why it waits: kubectl drover why web-x -n shop
 > Check what prevents the eviction of pods, such as a PodDisruptionBudget: kubectl drover kubeconfig store -n shop --file store.yaml && kubectl --kubeconfig store.yaml get poddisruptionbudgets -A
 > To limit the drain to five minutes: kubectl patch machinesets.cluster.x-k8s.io web -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
 > To remove the server without draining its pods: kubectl annotate machines.cluster.x-k8s.io web-x -n shop machine.cluster.x-k8s.io/exclude-node-draining=

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// own is advice that no condition can carry: the manager does not run, or cannot see what is told of.
+// own is advice that no condition can carry: the manager does not run, or cannot observe the cause.
 type own struct {
 	// says completes the verdict: one sentence.
 	says string
@@ -28,7 +28,7 @@ const (
 	nextPod     = "Look at the pod: kubectl -n {podns} describe pod {pod}"
 )
 
-// say adds advice to the verdict and to what to do next, without repeating what was said.
+// say adds advice to the verdict and to the next steps; duplicates are dropped.
 func (r *Report) say(about own, w advice.Words) {
 	for _, says := range w.Fill(about.says) {
 		r.Verdict = appendNew(r.Verdict, says)
@@ -38,12 +38,12 @@ func (r *Report) say(about own, w advice.Words) {
 	}
 }
 
-// block says what holds the subject up, and what to do about it.
+// block sets the blocker and replaces the verdict and the next steps.
 func (r *Report) block(reason, verdict string, next ...string) {
 	r.Blocker, r.Verdict, r.Next = &Blocker{Reason: reason}, []string{verdict}, next
 }
 
-// hold says what holds the subject up, beside what was said before.
+// hold sets the blocker and adds to the verdict and the next steps.
 func (r *Report) hold(reason string, about own, w advice.Words) {
 	r.Blocker = &Blocker{Reason: reason}
 	r.say(about, w)
@@ -52,11 +52,11 @@ func (r *Report) hold(reason string, about own, w advice.Words) {
 // blockAt says that a step holds the subject up.
 func (r *Report) blockAt(step *Step) {
 	r.Blocker = step.blocker()
-	r.tell(step)
+	r.addStep(step)
 }
 
-// tell adds what a condition says, and what to do about it.
-func (r *Report) tell(step *Step) {
+// addStep adds the message of a condition, and its next steps.
+func (r *Report) addStep(step *Step) {
 	r.Verdict = appendNew(r.Verdict, cmp.Or(step.Message, "The step "+step.Name+" is not done: "+step.Reason+"."))
 	r.Next = append(r.Next, step.next...)
 	r.told = append(r.told, step.Reason)
@@ -69,7 +69,8 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-// appendCommand adds what to do, unless its command is there already: several things that are told may have one cure.
+// appendCommand adds a next step unless its command is listed already: several problems may have
+// the same fix.
 func appendCommand(list []string, text string) []string {
 	at := called.FindStringIndex(text)
 	if at != nil && slices.ContainsFunc(list, func(there string) bool { return strings.HasSuffix(there, text[at[0]:]) }) {

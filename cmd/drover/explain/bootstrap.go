@@ -24,8 +24,9 @@ func bootstrapFailure(m *clusterv1.Machine) *Step {
 	return nil
 }
 
-// tellBootstrap tells of a machine's RKEBootstrap that cannot be reconciled; whose is how the machine's things are called.
-func (r *Report) tellBootstrap(m *clusterv1.Machine, step *Step, whose string) {
+// reportBootstrap reports that a machine's RKEBootstrap cannot be reconciled; whose is the
+// possessive that names the machine.
+func (r *Report) reportBootstrap(m *clusterv1.Machine, step *Step, whose string) {
 	r.Blocker = cmp.Or(r.Blocker, step.blocker())
 	name := m.Spec.Bootstrap.ConfigRef.Name
 	r.Verdict = appendNew(r.Verdict, facts.Clean(whose+" RKEBootstrap "+name+" cannot be reconciled: "+step.Reason+": "+step.Message))
@@ -33,14 +34,14 @@ func (r *Report) tellBootstrap(m *clusterv1.Machine, step *Step, whose string) {
 		advice.Words{"ns": m.Namespace, "bootstrapname": name})
 }
 
-// tellBootstraps tells of RKEBootstraps of the cluster's machines, at most three.
-func (r *Report) tellBootstraps(s *facts.ClusterSnapshot) {
+// reportBootstraps reports up to three RKEBootstraps of the cluster's machines.
+func (r *Report) reportBootstraps(s *facts.ClusterSnapshot) {
 	told := 0
 	for i := range s.Machines {
 		m := &s.Machines[i]
 		if step := bootstrapFailure(m); step != nil && told < 3 {
 			told++
-			r.tellBootstrap(m, step, "Machine "+m.Name+": its")
+			r.reportBootstrap(m, step, "Machine "+m.Name+": its")
 		}
 	}
 }

@@ -21,8 +21,8 @@ import (
 // nextCluster is for what Cluster API, or another provider of it, has to do.
 const nextCluster = "See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io {cluster} -n {ns}"
 
-// Cluster explains what a snapshot of a CAPI Cluster tells: of its infrastructure, its control plane, and the first of its machines that is not yet
-// as it should be.
+// Cluster explains a snapshot of a CAPI Cluster: its infrastructure, its control plane, and the
+// first machine that is not ready.
 func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 	c := s.Cluster
 	endpoint := ""
@@ -54,7 +54,7 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 	return r
 }
 
-// ControlPlane explains what a snapshot of an RKEControlPlane tells, also of one that no Cluster has as its own.
+// ControlPlane explains a snapshot of an RKEControlPlane, even if no Cluster refers to it.
 func ControlPlane(s *facts.ClusterSnapshot, command string) *Report {
 	c := s.ControlPlane
 	r := &Report{
@@ -133,8 +133,8 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 		r.hold(clusterv1.PausedReason, pausedCluster, words)
 	case c.DeletionTimestamp != nil:
 		r.decideClusterDeleting(s, words)
-	case topology != nil: // what keeps Cluster API from doing what spec.topology asks for, and what else is wrong with what is made
-		next := []string{nextCluster} // for what goes on by itself, such as an upgrade
+	case topology != nil: // Cluster API cannot apply spec.topology; existing objects may have problems too
+		next := []string{nextCluster} // for operations that need no action, such as an upgrade
 		failed := []string{clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason}
 		if slices.Contains(failed, topology.Reason) {
 			next = []string{"Correct spec.topology, or create the object that the message names: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}",
@@ -152,11 +152,11 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 	}
 }
 
-// decideClusterDeleting tells of the machines that are left, at most three, in the words in which Cluster API says what each waits for.
+// decideClusterDeleting reports up to three remaining machines with Cluster API's own messages.
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
 	left := fmt.Sprintf("The Cluster {cluster} is being deleted. Its machines are deleted first, and %d of them are left.", len(s.Machines))
 	r.hold(rkev1.DeletingReason, own{says: left}, words)
-	r.tellLeaving(s.Machines, s.ControlPlane, true)
+	r.reportLeaving(s.Machines, s.ControlPlane, true)
 	next := []string{nextCluster}
 	if len(s.Machines) == 0 {
 		next = append(next, "If it is not deleted, it may refer to a kind that does not exist. Set spec.controlPlaneRef to an RKEControlPlane and spec.infrastructureRef to an RKECluster, "+
@@ -165,7 +165,7 @@ func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Wo
 	r.say(own{next: next}, words)
 }
 
-// decideParts tells what is wrong with what the Cluster names.
+// decideParts reports problems of the objects that the Cluster refers to.
 func (r *Report) decideParts(s *facts.ClusterSnapshot, words advice.Words) {
 	c, ref := s.Cluster, s.Cluster.Spec.ControlPlaneRef
 	switch {
@@ -198,10 +198,11 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 		r.hold(rkev1.OwnerUnknownReason, own{"Machine {machine} was restored from a backup with owners that do not exist. Drover does not change its server, and creates no other server for the cluster. " +
 			"Until this is fixed, ignore the other messages of this report.", advice.Machine{}.On(metav1.Condition{Reason: rkev1.OwnerUnknownReason}, nil)[:1]},
 			advice.Words{"machine": m.Name})
-		r.askAbout(m, "See what it waits for")
+		r.askAbout(m, "See why it waits")
 		return
 	}
-	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return s.Name == clusterv1.ClusterTopologyReconciledCondition }) // which was told before
+	// reported before
+	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return s.Name == clusterv1.ClusterTopologyReconciledCondition })
 	if step := firstReached(steps); step != nil {
 		r.blockAt(step)
 		// A Cluster's infrastructure is Cluster API's to tell, and its conditions carry no advice of ours.
@@ -209,9 +210,9 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 			r.say(own{next: []string{nextCluster}}, words)
 			return
 		}
-		r.tellCauses(s, step, steps)
+		r.reportCauses(s, step, steps)
 	}
-	r.tellBootstraps(s)
+	r.reportBootstraps(s)
 	if r.Blocker == nil {
 		r.Verdict = []string{"The cluster matches its specification."}
 		reconciled := newStep(rkev1.ReconciledCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.ReconciledCondition))
@@ -228,8 +229,8 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 			r.Next = appendCommand(r.Next, next)
 		}
 	}
-	r.tellNodes(s)
-	r.tellLeaving(leaving(s.Machines), s.ControlPlane, false)
+	r.reportNodes(s)
+	r.reportLeaving(leaving(s.Machines), s.ControlPlane, false)
 	if r.Blocker != nil && len(r.Next) == 0 {
 		r.say(own{next: []string{"See the control plane's conditions: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
 			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})
@@ -242,28 +243,30 @@ func isRestored(m clusterv1.Machine) bool {
 	return c != nil && c.Reason == rkev1.OwnerUnknownReason
 }
 
-// tellCauses tells what a step waits for at machines, and what else is wrong, which may be the cause, or another fault.
-func (r *Report) tellCauses(s *facts.ClusterSnapshot, step *Step, steps []Step) {
+// reportCauses reports the machines that a step waits for, and all failed steps: each of them may
+// be the cause, or a separate problem.
+func (r *Report) reportCauses(s *facts.ClusterSnapshot, step *Step, steps []Step) {
 	if step.Name == rkev1.ReconciledCondition {
-		r.tellMachine(s)
-		r.tellServers(s)
+		r.reportMachine(s)
+		r.reportServers(s)
 	}
 	for i := range steps {
 		if other := &steps[i]; other.State == StepFailed && other.Name != step.Name && other.Name != rkev1.ReadyCondition {
-			r.tell(other)
+			r.addStep(other)
 		}
 	}
 }
 
-// tellMachine tells of the machine that is worst off: what fails before what waits, and servers before workers.
-func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
+// reportMachine reports the machine in the worst state: failing before waiting, servers before
+// workers.
+func (r *Report) reportMachine(s *facts.ClusterSnapshot) {
 	var worst *clusterv1.Machine
 	order := []StepState{StepFailed, StepWaiting, StepPending, StepDone}
 	told := Step{State: StepDone}
 	for i := range s.Machines {
 		conditions := s.Machines[i].Status.Conditions
 		step := newStep(rkev1.ReconciledCondition, meta.FindStatusCondition(conditions, rkev1.ReconciledCondition))
-		// It is Unknown where it repeats what the control plane says.
+		// The condition is Unknown if it repeats a condition of the control plane.
 		repeats := meta.IsStatusConditionPresentAndEqual(conditions, rkev1.ReconciledCondition, metav1.ConditionUnknown)
 		if !repeats && slices.Index(order, step.State) < slices.Index(order, told.State) {
 			worst, told = &s.Machines[i], step
@@ -283,9 +286,9 @@ func (r *Report) tellMachine(s *facts.ClusterSnapshot) {
 	}
 }
 
-// tellServers tells why machines have no server yet, in the words of their infra machines, which Cluster API repeats: at most three causes, each of the first
+// reportServers tells why machines have no server yet, in the words of their infra machines, which Cluster API repeats: at most three causes, each of the first
 // machine that has it.
-func (r *Report) tellServers(s *facts.ClusterSnapshot) {
+func (r *Report) reportServers(s *facts.ClusterSnapshot) {
 	told := map[string]bool{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
@@ -308,8 +311,8 @@ func (r *Report) askAbout(m *clusterv1.Machine, what string) {
 	r.Next = appendCommand(r.Next, advice.Words{"ns": m.Namespace, "machine": m.Name}.Fill(what + ": drover why {machine} -n {ns}")[0])
 }
 
-// tellNodes tells of Nodes that were there and are not well, at most three.
-func (r *Report) tellNodes(s *facts.ClusterSnapshot) {
+// reportNodes reports up to three Nodes that existed and are unhealthy.
+func (r *Report) reportNodes(s *facts.ClusterSnapshot) {
 	told := 0
 	for i := range s.Machines {
 		m := &s.Machines[i]

@@ -127,7 +127,7 @@ func TestClusterDecisions(t *testing.T) {
 		"as specified, and a drain is held": {budget, `
 . The cluster matches its specification.
 . Machine one-a: DrainingNode: Pod shop/cart: cannot evict pod as it would violate the pod's disruption budget.
-> See what it waits for: drover why one-a -n shop
+> See why it waits: drover why one-a -n shop
 > Check what prevents the eviction of pods, such as a PodDisruptionBudget: drover kubeconfig one -n shop --file one.yaml && kubectl --kubeconfig one.yaml get poddisruptionbudgets -A
 > To limit the drain to five minutes: kubectl patch machinedeployments.cluster.x-k8s.io pool -n shop --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'
 > To remove the server without draining its pods: kubectl annotate machines.cluster.x-k8s.io one-a -n shop machine.cluster.x-k8s.io/exclude-node-draining=
@@ -136,7 +136,7 @@ func TestClusterDecisions(t *testing.T) {
 ! |OwnerUnknown||
 . Machine one-a was restored from a backup with owners that do not exist. Drover does not change its server, and creates no other server for the cluster. Until this is fixed, ignore the other messages of this report.
 > To keep the server, restore again as docs/dataflow.md describes: empty the namespace without touching its servers, and apply the backup without metadata.ownerReferences
-> See what it waits for: drover why one-a -n shop
+> See why it waits: drover why one-a -n shop
 `},
 		"unseen": {clusterOf(), `
 ! |NotReconciled||
@@ -247,7 +247,7 @@ func TestClusterDecisions(t *testing.T) {
 		"being deleted": {deleting, `
 ! |Deleting||
 . The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
-> See what it waits for: drover why one-a -n shop
+> See why it waits: drover why one-a -n shop
 > See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted, and a node is not drained": {undrained, `
@@ -255,7 +255,7 @@ func TestClusterDecisions(t *testing.T) {
 . The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
 . Machine one-a: DrainingNode: Error draining Node, please check controller logs for errors
 . Its Node cannot be drained while the manager cannot reach the cluster's API: nothing answers at 10.0.0.1:6443
-> See what it waits for: drover why one-a -n shop
+> See why it waits: drover why one-a -n shop
 > Allow connections from the manager to the address in the message. Check firewalls, routes and spec.controlPlaneEndpoint of the RKECluster
 > List the Machines and their labels: kubectl get machines.cluster.x-k8s.io -n shop --show-labels
 > To remove the server without draining its pods: kubectl annotate machines.cluster.x-k8s.io one-a -n shop machine.cluster.x-k8s.io/exclude-node-draining=
@@ -312,7 +312,7 @@ func TestControlPlane(t *testing.T) {
 		"whose Cluster is being deleted": {going, `
 ! |Deleting||
 . The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
-> See what it waits for: drover why one-a -n shop
+> See why it waits: drover why one-a -n shop
 > See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"that its Cluster does not name": {second, `

@@ -20,21 +20,22 @@ func leaving(machines []clusterv1.Machine) []clusterv1.Machine {
 	return slices.DeleteFunc(slices.Clone(machines), func(m clusterv1.Machine) bool { return m.DeletionTimestamp == nil })
 }
 
-// tellLeaving tells of Machines that are being deleted, at most three, in the words in which Cluster API says what each waits for, and what can be done about the
-// first of them whose node is being drained; poolsGo says that their pools are being deleted, too.
-func (r *Report) tellLeaving(machines []clusterv1.Machine, controlPlane *facts.Object, poolsGo bool) {
+// reportLeaving reports up to three Machines that are being deleted, with Cluster API's own
+// messages, and the next steps for the first one whose node is being drained. poolsGo is true if
+// their pools are being deleted too.
+func (r *Report) reportLeaving(machines []clusterv1.Machine, controlPlane *facts.Object, poolsGo bool) {
 	for i := range machines[:min(3, len(machines))] {
 		m := &machines[i]
 		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
 			r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+m.Name+": "+c.Reason+": "+capiStep(c.Type, c).Message))
 		}
-		r.askAbout(m, "See what it waits for")
+		r.askAbout(m, "See why it waits")
 	}
 	if at := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return draining(&m) }); at >= 0 {
-		r.tellDrain(&machines[at], controlPlane, poolsGo)
+		r.reportDrain(&machines[at], controlPlane, poolsGo)
 	}
 	if at := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return len(hooks(&m)) > 0 }); at >= 0 {
-		r.tellHooks(&machines[at])
+		r.reportHooks(&machines[at])
 	}
 }
 
@@ -46,8 +47,8 @@ func hooks(m *clusterv1.Machine) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.Annotations)), func(name string) bool { return prefix == "" || !strings.HasPrefix(name, prefix) })
 }
 
-// tellHooks tells how hooks are taken off whose owners do not, at most three.
-func (r *Report) tellHooks(m *clusterv1.Machine) {
+// reportHooks explains, for up to three hooks, how to remove a hook whose owner does not remove it.
+func (r *Report) reportHooks(m *clusterv1.Machine) {
 	all := hooks(m)
 	for _, hook := range all[:min(3, len(all))] {
 		r.say(own{next: []string{"A hook is removed by its owner. As a last resort, if its owner no longer exists: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} {hook}-"}},
@@ -60,9 +61,11 @@ func draining(m *clusterv1.Machine) bool {
 	return c != nil && c.Reason == clusterv1.MachineDeletingDrainingNodeReason
 }
 
-// tellDrain tells what can be done about a drain that does not end, and why it does not where the cluster's API does not answer, of which Cluster API says nothing.
-// A Machine of a pool has its times of the pool, which Cluster API writes into it again and again, and replaces no machine for, unless the pool is being deleted.
-func (r *Report) tellDrain(m *clusterv1.Machine, controlPlane *facts.Object, poolGoes bool) {
+// reportDrain adds the next steps for a drain that does not end, and the cause if the cluster's API
+// does not answer, which Cluster API does not report. A Machine of a pool has the timeouts of the
+// pool. Cluster API copies them into the Machine repeatedly and without replacing it, unless the
+// pool is being deleted.
+func (r *Report) reportDrain(m *clusterv1.Machine, controlPlane *facts.Object, poolGoes bool) {
 	words := advice.Words{"machine": m.Name, "ns": m.Namespace, "cluster": m.Spec.ClusterName}
 	undrained := "To remove the server without draining its pods: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} " +
 		clusterv1.ExcludeNodeDrainingAnnotation + "="

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
-// Driver explains what a snapshot of a NodeDriver tells.
+// Driver explains a snapshot of a NodeDriver.
 func Driver(s *facts.DriverSnapshot, command string) *Report {
 	d := s.Driver
 	all := []Fact{{"driver", d.DriverName()}, {"url", facts.ShownURL(d.Spec.URL)}}
@@ -46,11 +46,11 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	}
 	step := driverBlocker(r.Steps, s.Driver)
 	if step == nil {
-		// A driver that is ready may warn all the same.
+		// A ready driver may still have a warning.
 		for i := range r.Steps {
 			if step := &r.Steps[i]; step.Reason == v3.WeakChecksumReason || step.Reason == v3.DoubtfulAnnotationsReason {
 				r.Blocker = cmp.Or(r.Blocker, step.blocker())
-				r.tell(step)
+				r.addStep(step)
 			}
 		}
 		if r.Blocker == nil {
@@ -60,10 +60,10 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 	}
 	r.Blocker = step.blocker()
 	if reason, message := podTrouble(s.Jobs, s.Pods, s.Events); step.Reason == v3.ProbingReason && reason != "" {
-		r.tellPod(reason, message, s.Pods, advice.Words{"podns": fallbackNamespace, "job": s.Jobs[0].Name})
+		r.reportPod(reason, message, s.Pods, advice.Words{"podns": fallbackNamespace, "job": s.Jobs[0].Name})
 		return
 	}
-	r.tell(step)
+	r.addStep(step)
 	probing := step.Name == v3.DownloadedCondition || step.Name == v3.InstalledCondition
 	if n := s.Driver.Status.ProbeAttempts; n > 0 && probing {
 		r.Verdict = append(r.Verdict, fmt.Sprintf("Attempts to read the driver so far: %d.", n))

@@ -31,7 +31,7 @@ func (d *decision) decide() {
 	_, annotated := d.Machine.Annotations[clusterv1.PausedAnnotation]
 	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
 	reached := d.Machine.Condition(rkev1.ClusterReadyCondition)
-	unowned := reached != nil && reached.Reason == rkev1.WaitingForOwnerReason // of which the pause is the reason, if there is one
+	unowned := reached != nil && reached.Reason == rkev1.WaitingForOwnerReason // the pause, if any, is the reason
 	switch {
 	case meta.IsStatusConditionTrue(d.Machine.Status.Conditions, rkev1.PausedCondition), (annotated || cluster) && !unowned: // the manager may not have seen it
 		d.decidePaused(cluster, annotated)
@@ -77,7 +77,7 @@ func (d *decision) decideOpen(step *Step) {
 	case rkev1.WaitingForOwnerReason:
 		d.decideOwner(step.Message)
 	case rkev1.NodeSilentReason: // the manager knows it better than the pod's status does
-		d.tellPod(step.Reason, step.Message, d.Pods, d.words)
+		d.reportPod(step.Reason, step.Message, d.Pods, d.words)
 		if d.Machine.DeletionTimestamp != nil {
 			d.say(own{next: []string{advice.NextAbandon}}, d.words)
 		}
@@ -118,8 +118,8 @@ func (d *decision) decidePaused(cluster, machine bool) {
 	}
 }
 
-// decideOwner is for a machine that nobody owns; message is what the manager says of that. The CAPI Machine that names a machine makes itself
-// its owner, if it is let.
+// decideOwner explains a machine without an owner; message is the manager's own. The CAPI Machine
+// that refers to a machine sets itself as the owner, unless it is paused.
 func (d *decision) decideOwner(message string) {
 	const runs = "check whether Cluster API's controllers run"
 	if d.CAPIMachine == nil || !d.Machine.IsNamedBy(d.CAPIMachine) {
@@ -147,7 +147,7 @@ func (d *decision) decideOwner(message string) {
 		d.say(own{next: []string{goOnCAPI}}, d.words)
 	}
 	if !cluster && !machine {
-		d.say(own{"The CAPI Machine and its Cluster are no longer paused.", []string{
+		d.say(own{"The pause of the CAPI Machine and its Cluster has ended.", []string{
 			"Trigger a reconcile of the CAPI Machine: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} --overwrite woken=$(date +%s)", "If nothing changes, " + runs, nextManager}}, d.words)
 	}
 }
@@ -160,25 +160,25 @@ func (d *decision) decideDone() {
 		return
 	}
 	unwell, behind, bootstrap := openStep(d.Steps, nodeStep), openStep(d.Steps, rkev1.ReconciledCondition), openStep(d.Steps, bootstrapStep)
-	d.tellServer(unwell == nil)
+	d.reportServer(unwell == nil)
 	if d.CAPIMachine != nil && d.CAPIMachine.DeletionTimestamp != nil {
 		d.decideOwnerDeleting("Cluster API has not deleted the infra machine yet.")
 		return
 	}
-	// Of the steps of its plan this one says what is waited for.
+	// Of the plan's steps, this one names the cause.
 	if behind != nil {
 		d.blockAt(behind)
 	}
 	if bootstrap != nil {
-		d.tellBootstrap(d.CAPIMachine, bootstrap, "Its")
+		d.reportBootstrap(d.CAPIMachine, bootstrap, "Its")
 	}
 	switch {
 	case unwell != nil:
-		// What its agent is behind with, which is told before, may have the same cause.
+		// The agent's delay, reported before, may have the same cause.
 		if d.Blocker == nil {
 			d.blockAt(unwell)
 		} else {
-			d.tell(unwell)
+			d.addStep(unwell)
 		}
 		d.say(ofNode(d.CAPIMachine.Status.NodeRef.Name, unwell.Reason), d.words)
 	case behind == nil && bootstrap == nil && d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined():
@@ -186,8 +186,9 @@ func (d *decision) decideDone() {
 	}
 }
 
-// tellServer tells of a server that was made, and of its state. That it runs is said as long as nothing speaks against it.
-func (d *decision) tellServer(runs bool) {
+// reportServer reports an existing server and its state. It says that the server runs unless a
+// condition contradicts this.
+func (d *decision) reportServer(runs bool) {
 	switch {
 	case d.State != nil && d.State.Name == "":
 		d.Blocker = &Blocker{Step: rkev1.StateStoredCondition, Reason: rkev1.StateMissingReason}
@@ -235,7 +236,7 @@ var nextNodeUnwell = []string{
 	"If the server is lost, delete its Machine. Never delete the cluster's only server, which holds the cluster's data: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}",
 }
 
-// ofNode tells of a node that was there; reason is Cluster API's.
+// ofNode returns advice about a node that existed; reason is Cluster API's.
 func ofNode(name, reason string) own {
 	if reason == clusterv1.MachineNodeDeletedReason || reason == clusterv1.MachineNodeDoesNotExistReason {
 		return own{"Its Node " + name + " does not exist any more. It was deleted, or the server is gone.", slices.Concat([]string{advice.NextRegister}, nextNodeUnwell)}
@@ -253,51 +254,52 @@ func (d *decision) decideOwnerDeleting(meaning string) {
 		d.Blocker.Message = capiStep(c.Type, c).Message
 		d.Verdict = append(d.Verdict, d.Blocker.Message)
 	}
-	d.tellHooks(d.CAPIMachine)
+	d.reportHooks(d.CAPIMachine)
 	if draining(d.CAPIMachine) {
 		goes := func(owner facts.Object) bool { return owner.Deleting }
-		d.tellDrain(d.CAPIMachine, d.ControlPlane, slices.ContainsFunc(d.Owners, goes) || d.Cluster != nil && d.Cluster.DeletionTimestamp != nil)
+		d.reportDrain(d.CAPIMachine, d.ControlPlane, slices.ContainsFunc(d.Owners, goes) || d.Cluster != nil && d.Cluster.DeletionTimestamp != nil)
 	}
 }
 
-// decideStep explains a step that was reached and is not done: by its condition, or by what keeps its Job's pod from running.
+// decideStep explains a step in progress: by its condition, or by the problem of its Job's pod.
 func (d *decision) decideStep(step *Step) {
 	ofJob := slices.Contains([]string{rkev1.CreateJobCondition, rkev1.DeleteJobCondition}, step.Name)
 	running := ofJob && d.Machine.Condition(step.Name).Status == metav1.ConditionUnknown
 	if running && step.Reason != rkev1.JobCancelledReason {
 		if reason, message := d.jobTrouble(step.Reason); reason != "" {
-			d.tellPod(reason, message, d.Pods, d.words)
+			d.reportPod(reason, message, d.Pods, d.words)
 			return
 		}
 	}
-	d.tell(step)
+	d.addStep(step)
 	switch {
 	case len(step.next) > 0:
-	case ofJob: // what a newer or an older manager says
+	case ofJob: // a reason of a newer or an older manager
 		d.say(own{next: []string{"Read the whole log: drover logs {name} -n {ns}"}}, d.words)
 	default:
 		d.say(own{next: []string{"See all conditions of the machine: kubectl -n {ns} describe {resource} {name}"}}, d.words)
 	}
 	if running {
-		d.tellDeadline()
+		d.reportDeadline()
 	}
 	if bootstrap := openStep(d.Steps, bootstrapStep); bootstrap != nil && step.Name == rkev1.BootstrapReadyCondition {
-		d.tellHeld(bootstrap)
-		d.tellBootstrap(d.CAPIMachine, bootstrap, "Its")
+		d.reportHeld(bootstrap)
+		d.reportBootstrap(d.CAPIMachine, bootstrap, "Its")
 	}
 	switch step.Name {
 	case rkev1.CreateJobCondition:
-		d.tellAhead()
+		d.reportAhead()
 	case rkev1.DeleteJobCondition:
-		d.tellCleaning(d.Cleaning)
+		d.reportCleaning(d.Cleaning)
 	}
 	if ofJob && !running && advice.IsAboutAttempt(step.Reason) {
-		d.tellAttempt(step.Name == rkev1.DeleteJobCondition)
+		d.reportAttempt(step.Name == rkev1.DeleteJobCondition)
 	}
 }
 
-// tellHeld leads to the control plane where that is why an RKEBootstrap makes no data: nothing can be done about it here.
-func (d *decision) tellHeld(bootstrap *Step) {
+// reportHeld refers to the control plane if it is the reason why an RKEBootstrap makes no data: no
+// action on this machine helps.
+func (d *decision) reportHeld(bootstrap *Step) {
 	if d.ControlPlane != nil && newStep("", meta.FindStatusCondition(d.ControlPlane.Conditions, rkev1.ReconciledCondition)).Reason == bootstrap.Reason {
 		d.Next = nil
 		d.say(own{next: []string{"See why its control plane is not ready: drover why cluster/{cluster} -n {ns}"}},
@@ -305,8 +307,8 @@ func (d *decision) tellHeld(bootstrap *Step) {
 	}
 }
 
-// tellDeadline tells until when a Job that runs may go on. At which of the driver's calls it is, its log says.
-func (d *decision) tellDeadline() {
+// reportDeadline tells until when a Job that runs may go on. At which of the driver's calls it is, its log says.
+func (d *decision) reportDeadline() {
 	if len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
 		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)
 		d.Verdict = append(d.Verdict, fmt.Sprintf("The Job's deadline is %s (in %s). It is stopped then, even if it waits for the driver or the server.",
@@ -314,8 +316,9 @@ func (d *decision) tellDeadline() {
 	}
 }
 
-// tellCleaning tells whether an agent that was told to clean its host is at it, or silent.
-func (d *decision) tellCleaning(c *facts.Cleaning) {
+// reportCleaning reports whether an agent with a plan to clean its host is working on it, or
+// silent.
+func (d *decision) reportCleaning(c *facts.Cleaning) {
 	if c == nil {
 		return
 	}
@@ -329,8 +332,8 @@ func (d *decision) tellCleaning(c *facts.Cleaning) {
 	d.Verdict = append(d.Verdict, line+".")
 }
 
-// tellAttempt tells when the attempt ended that a condition tells of, and when the next one starts.
-func (d *decision) tellAttempt(removes bool) {
+// reportAttempt reports when the last attempt ended, and when the next one starts.
+func (d *decision) reportAttempt(removes bool) {
 	last, next := d.Machine.Status.LastAttempt, d.Machine.Status.NextAttemptTime
 	if last != nil && last.Outcome != string(state.Succeeded) && removes == (last.Operation == string(state.Remove)) {
 		d.Blocker.Class, d.Blocker.Message = last.Class, facts.Clean(last.Message)
@@ -351,8 +354,8 @@ func when(now, then time.Time, comes, due string) string {
 	return due
 }
 
-// tellAhead tells of the machine that asks the cloud first, while this one waits for it.
-func (d *decision) tellAhead() {
+// reportAhead reports the machine that calls the cloud first, while this one waits.
+func (d *decision) reportAhead() {
 	if d.Ahead == nil {
 		return
 	}
@@ -366,7 +369,8 @@ func (d *decision) tellAhead() {
 	d.Verdict = append(d.Verdict, facts.Clean(line), asks)
 }
 
-// jobTrouble is what is wrong with the Job that the machine names and with its pod; said is what the manager says of it.
+// jobTrouble returns the problem of the machine's Job or its pod; said is the reason that the
+// manager reports.
 func (d *decision) jobTrouble(said string) (reason, message string) {
 	name := d.Machine.Status.JobName
 	at := slices.IndexFunc(d.Jobs, func(job batchv1.Job) bool { return job.Name == name })
@@ -377,7 +381,7 @@ func (d *decision) jobTrouble(said string) (reason, message string) {
 		// A newer Job was made since the status was written, or nothing is known: the pods are not this Job's.
 		return "", ""
 	case said != rkev1.JobRunningReason && said != rkev1.JobPendingReason:
-		// The manager itself says what holds the Job up.
+		// The manager itself reports the problem of the Job.
 		return "", ""
 	case inFallback(d.Machine):
 		return jobInFallback, ""

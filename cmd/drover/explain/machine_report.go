@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// Machine explains what a snapshot of a machine, or of a name without one, tells. Command is how the CLI is called,
-// "drover" or "kubectl drover".
+// Machine explains a snapshot of a machine, or of a name without one. Command is the name of the
+// CLI, "drover" or "kubectl drover".
 func Machine(s *facts.Snapshot, command string) *Report {
 	r := &Report{APIVersion: listing.APIVersion, Kind: Kind, Problems: cleanAll(s.Problems), now: s.Now}
 	if s.Machine == nil {
@@ -65,7 +65,7 @@ func explainMachine(r *Report, s *facts.Snapshot) {
 	}
 	r.Steps = timeline(m.Status.Conditions, order)
 	for i := range r.Steps {
-		// What nobody has looked at yet waits for nothing.
+		// A condition that was never observed blocks nothing.
 		if step := &r.Steps[i]; step.State == StepWaiting && slices.Contains(observedSteps, step.Name) {
 			step.State = StepPending
 		}
@@ -110,8 +110,9 @@ func driverName(s *facts.Snapshot) string {
 // logLines is how many lines of a log fit on one screen beside the rest.
 const logLines = 8
 
-// machineLog is the end of the log of the Job that runs, else what the step of the plan said that fails, else the log of the last Job that was kept: the
-// state Secret's, else the tail in the status. Of a removal elsewhere the state Secret knows nothing.
+// machineLog is the end of the log of the running Job, else the output of the plan's failing step,
+// else the last saved log: from the state Secret, or else the tail in the status. The state Secret
+// has no log of a removal in another namespace.
 func machineLog(s *facts.Snapshot) *Log {
 	if s.Live != "" {
 		return newLog("the current log of Job "+s.Jobs[0].Name, s.Live)
@@ -134,7 +135,7 @@ func machineLog(s *facts.Snapshot) *Log {
 	return newLog(fmt.Sprintf("status.lastAttempt.logTail, attempt %d to %s", last.Number, last.Operation), last.LogTail)
 }
 
-// failureLog is the end of what a step of a plan said that failed.
+// failureLog is the end of the output of the plan's failed step.
 func failureLog(f *facts.Failure) *Log {
 	if f == nil {
 		return nil

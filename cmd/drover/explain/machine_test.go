@@ -442,7 +442,7 @@ func namedDecisions() map[string]decision {
 		"both are paused":                  {pausedOwner(true, true), told + letCluster + letMachine},
 		"its Cluster cannot be read":       {changed(pausedOwner(true, false), unread), told + letCluster},
 		"it is paused, the Cluster unread": {changed(pausedOwner(true, true), unread), told + letMachine},
-		"it has not seen that the Cluster goes on": {pausedOwner(false, false), told + `. The CAPI Machine and its Cluster are no longer paused.
+		"it has not seen that the Cluster goes on": {pausedOwner(false, false), told + `. The pause of the CAPI Machine and its Cluster has ended.
 > Trigger a reconcile of the CAPI Machine: kubectl -n shop annotate machine.cluster.x-k8s.io one --overwrite woken=$(date +%s)
 > If nothing changes, check whether Cluster API's controllers run
 > Check whether Drover's manager runs, and read its log: kubectl -n drover-system get pods; kubectl -n drover-system logs deploy/drover-manager

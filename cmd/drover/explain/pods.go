@@ -12,7 +12,8 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// Reasons of pods and Jobs that are no reasons of ours: Kubernetes' own words, or two of our own for what it does not name.
+// Reasons of pods and Jobs that Drover does not define: most are Kubernetes' own, some are ours for
+// problems that Kubernetes does not name.
 const (
 	podUnschedulable = "Unschedulable"
 	podNotMade       = "FailedCreate"
@@ -24,7 +25,7 @@ const (
 	jobInFallback    = "InRefuge"
 )
 
-// podAdvice is by what keeps a Job's pod from running.
+// podAdvice maps the reason why a Job's pod does not run to advice.
 var podAdvice = map[string]own{
 	rkev1.NodeSilentReason: {next: []string{"See the state of the node: kubectl get node {node}", "If the node does not come back: kubectl delete node {node}",
 		"If the node is off and will come back: kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}},
@@ -69,8 +70,8 @@ const nextLogsPod = "Read its log: kubectl -n {podns} logs {pod} --all-container
 var imagePull = own{says: "The image of the Job's pod cannot be pulled.",
 	next: []string{"Correct the image, registry or pull secret that the manager gives Jobs", nextPod}}
 
-// tellPod tells what keeps a Job's pod from doing its work.
-func (r *Report) tellPod(reason, message string, pods []corev1.Pod, w advice.Words) {
+// reportPod reports why a Job's pod does not do its work.
+func (r *Report) reportPod(reason, message string, pods []corev1.Pod, w advice.Words) {
 	if len(pods) > 0 {
 		w["pod"], w["node"] = pods[0].Name, pods[0].Spec.NodeName
 	}
@@ -79,7 +80,8 @@ func (r *Report) tellPod(reason, message string, pods []corev1.Pod, w advice.Wor
 	r.Verdict = appendNew(r.Verdict, r.Blocker.Message)
 }
 
-// podTrouble is what keeps the newest Job's pod from doing its work; an empty reason means that nothing does.
+// podTrouble returns why the newest Job's pod does not do its work; the reason is empty if there is
+// no problem.
 func podTrouble(jobs []batchv1.Job, pods []corev1.Pod, events []corev1.Event) (reason, message string) {
 	if len(pods) == 0 {
 		return jobTrouble(jobs, events)
@@ -133,7 +135,8 @@ func jobTrouble(jobs []batchv1.Job, events []corev1.Event) (reason, message stri
 	return reason, message
 }
 
-// eventTrouble is what the newest event of an object with one of the reasons says; nothing when there is none.
+// eventTrouble returns the newest event of an object with one of the reasons; both results are
+// empty without such an event.
 func eventTrouble(events []corev1.Event, uid string, wanted ...string) (reason, message string) {
 	for _, event := range slices.Backward(events) {
 		if string(event.InvolvedObject.UID) == uid && slices.Contains(wanted, event.Reason) {

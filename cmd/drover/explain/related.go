@@ -42,7 +42,8 @@ func related(s *facts.Snapshot) []Related {
 	return append(list, relatedJob(s.Jobs, s.Pods)...)
 }
 
-// capiState tells how far a CAPI Machine is, with what is said while it has no node, and what its plan waits for and its roles are, if that is wanted.
+// capiState describes the phase of a CAPI Machine. noNode is shown while it has no node; plan and
+// roles are shown unless empty.
 func capiState(m *clusterv1.Machine, noNode, plan, roles string) string {
 	state := []string{m.Status.Phase, "", plan, noNode, roles}
 	if m.DeletionTimestamp != nil {

@@ -31,7 +31,7 @@ func Remains(m *facts.Machine, st *facts.State) string {
 	add("beside it:", cloud.Beside)
 	add("leftovers:", cloud.Leftovers)
 	if ptr.Deref(st, facts.State{}).Name == "" {
-		return text + "  no more is known, because the state Secret is missing or cannot be read\n"
+		return text + "  nothing else is known, because the state Secret is missing or cannot be read\n"
 	}
 	if st.Server != nil && st.Server.InstanceID != "" {
 		add("instance id", st.Server.InstanceID)
@@ -42,7 +42,7 @@ func Remains(m *facts.Machine, st *facts.State) string {
 	return text
 }
 
-// came is what the journal says, in words.
+// came describes the journal in words.
 func came(st *facts.State) string {
 	switch {
 	case st.Journal != nil:

@@ -20,8 +20,8 @@ func TestRemains(t *testing.T) {
 		state *facts.State
 		want  string
 	}{
-		"not read":      {nil, "no more is known, because the state Secret is missing or cannot be read"},
-		"missing":       {&facts.State{}, "no more is known, because the state Secret is missing or cannot be read"},
+		"not read":      {nil, "nothing else is known, because the state Secret is missing or cannot be read"},
+		"missing":       {&facts.State{}, "nothing else is known, because the state Secret is missing or cannot be read"},
 		"never begun":   {&facts.State{Name: "s"}, "progress: Drover never sent a request to the cloud"},
 		"unreadable":    {&facts.State{Name: "s", ServerMayExist: true, Problems: []string{"bad"}}, "progress: unknown; the state cannot be read"},
 		"another's":     {&facts.State{Name: "s", ServerMayExist: true}, "progress: unknown; there is a record of a server"},

@@ -92,7 +92,7 @@ func renderTable[T any](out *strings.Builder, title string, items []T, row func(
 // command is one in an advice: from a program after a colon or semicolon up to the next semicolon that is in no quotes, or the end.
 var command = regexp.MustCompile(`[:;] (?:kubectl|drover|curl)(?: (?:'[^']*'|\\.|[^';\\])*)?`)
 
-// unbroken stands for the spaces of a command, which are none to break a line at.
+// unbroken replaces the spaces of a command, so that no line breaks there.
 const unbroken = "\x00"
 
 // wrap writes text in lines of at most width characters, broken at spaces. A command is never broken, so that it can be

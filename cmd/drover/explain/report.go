@@ -27,9 +27,9 @@ type Report struct {
 	Phase   string `json:"phase"`
 	// Facts are the few things to know about the subject.
 	Facts []Fact `json:"facts,omitempty"`
-	// Verdict is one or two sentences: what it waits for, or why it failed.
+	// Verdict is one or two sentences: why it waits or why it failed.
 	Verdict []string `json:"verdict"`
-	// Blocker is what keeps the subject from being ready; nil when nothing does.
+	// Blocker is the reason why the subject is not ready; nil if the subject is ready.
 	Blocker *Blocker `json:"blocker,omitempty"`
 	// Steps in their order.
 	Steps   []Step    `json:"steps,omitempty"`
@@ -81,7 +81,7 @@ type Step struct {
 	Message string     `json:"message,omitempty"`
 	Since   *time.Time `json:"since,omitempty"`
 
-	// next is what the condition says can be done.
+	// next lists the next steps for the condition.
 	next []string
 }
 
@@ -118,7 +118,8 @@ var (
 		rkev1.ClusterReadyCondition, rkev1.DriverReadyCondition, rkev1.BootstrapReadyCondition, rkev1.CredentialReadyCondition,
 		rkev1.CreateJobCondition, rkev1.StateStoredCondition, rkev1.ProviderIDKnownCondition,
 	}
-	// observedSteps are what was looked at after the server ran. They are shown when they are there, and hold nothing up while they are not known.
+	// observedSteps are observed after the server started. They are shown if present, and block
+	// nothing while unknown.
 	observedSteps = []string{rkev1.BootstrapDeliveredCondition, rkev1.ServerExistsCondition}
 	// planSteps are conditions of the CAPI Machine: what its agent makes of its server. Only machines of an RKEControlPlane have them.
 	planSteps = []string{rkev1.PlanAppliedCondition, rkev1.ReconciledCondition}
@@ -142,7 +143,7 @@ func timeline(conditions []metav1.Condition, order []string) []Step {
 	}
 	ready := &steps[len(steps)-1]
 	if ready.State == StepFailed && slices.ContainsFunc(steps, func(s Step) bool { return s.State == StepWaiting && s.Reason == ready.Reason }) {
-		ready.State = StepWaiting // Ready is False where it repeats a step of which nobody knows yet
+		ready.State = StepWaiting // Ready is False if it repeats a step that is still unknown
 	}
 	return steps
 }
@@ -166,7 +167,7 @@ func newStep(name string, c *metav1.Condition) Step {
 	return step
 }
 
-// capiStep is a condition of Cluster API's own, whose message is a list of what is so and no advice.
+// capiStep is one of Cluster API's conditions. Its message lists the state and gives no advice.
 func capiStep(name string, c *metav1.Condition) Step {
 	if c != nil {
 		c = c.DeepCopy()

@@ -35,8 +35,8 @@ func cleanLine(text string) string {
 // maxLine is how much of a line is held back until its end comes.
 const maxLine = 64 << 10
 
-// Terminal writes text from outside to a terminal, which must show it and not obey it: each line as Clean would have it, with its
-// spaces. What goes into a file should stay as it is.
+// Terminal writes untrusted text to a terminal without its control characters: each line as Clean
+// would write it, with its spaces. Text for a file should stay unchanged.
 type Terminal struct {
 	// Out is the terminal. The last line comes with Flush, unless it ended.
 	Out io.Writer

@@ -20,6 +20,6 @@ func Age(now, then time.Time) string {
 	if then.IsZero() {
 		return ""
 	}
-	// The clock of whoever asks may be behind that of the cluster.
+	// The user's clock may be behind the cluster's clock.
 	return duration.HumanDuration(max(now.Sub(then), 0))
 }

@@ -29,7 +29,8 @@ type Kind struct {
 	ShortNames []string
 }
 
-// KindOf reads a discovered resource of group rke-machine.cattle.io; false for what holds no machines: templates, subresources.
+// KindOf reads a discovered resource of group rke-machine.cattle.io; it returns false for resources
+// that hold no machines: templates, subresources.
 func KindOf(r metav1.APIResource) (Kind, bool) {
 	holds := !strings.Contains(r.Name, "/") && strings.HasSuffix(r.Kind, machineSuffix)
 	return Kind{Name: r.Kind, Resource: r.Name, Singular: r.SingularName, ShortNames: r.ShortNames}, holds
@@ -53,7 +54,8 @@ func isGroup(written, group, version string) bool {
 // Machine is an infrastructure machine of any driver.
 type Machine struct {
 	Kind Kind `json:"-"`
-	// ClusterPaused tells that the specification of its Cluster says so, which the manager may not have seen yet.
+	// ClusterPaused is true if the specification of the machine's Cluster pauses it; the manager
+	// may not have observed it yet.
 	ClusterPaused bool `json:"-"`
 	// Leaving is the condition Deleting of its CAPI Machine while Cluster API has not deleted this machine yet, for example because it
 	// drains the Node; nil otherwise.
@@ -71,8 +73,9 @@ type MachineSpec struct {
 	Common     rkev1.RKECommonNodeConfig `json:"common,omitzero"`
 }
 
-// DecodeMachine reads a machine as the API returned it. Conditions are read as far as they can be: those of a machine taken
-// over from Rancher may lack what Kubernetes' own have, such as the time of the last transition.
+// DecodeMachine reads a machine as the API returned it. Incomplete conditions are accepted: a
+// machine taken over from Rancher may have conditions without Kubernetes' required fields, such as
+// the time of the last transition.
 func DecodeMachine(kind Kind, object map[string]any) (*Machine, error) {
 	status, _ := object["status"].(map[string]any)
 	if status != nil {

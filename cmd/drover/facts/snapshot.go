@@ -39,7 +39,7 @@ const (
 type Snapshot struct {
 	Now       time.Time
 	Namespace string
-	// Name is what the user asked for.
+	// Name is the name that the user asked for.
 	Name string
 	// Asked is the kind that the user asked for, if that is a pool's.
 	Asked string
@@ -70,13 +70,14 @@ type Snapshot struct {
 	// Problems are what could not be read, in words for the user; Unread the parts that therefore are not known.
 	Problems []string
 	Unread   []Part
-	// Unseen is what the user may not look at, where a machine of the name may be all the same; empty for nothing.
+	// Unseen lists the parts that the user is not allowed to read; a machine of the name may exist there.
+	// Empty if nothing was refused.
 	Unseen string
-	// Live is the end of what the newest Job's pod says, while that Job runs.
+	// Live is the end of the log of the newest Job's pod while the Job runs.
 	Live string
 	// Failure is why the machine's agent fails at its plan; nil when it does not.
 	Failure *Failure
-	// Cleaning is how far the machine's agent is that was told to clean the host by plan; nil when it was not.
+	// Cleaning is the progress of an agent that cleans its host by plan; nil without such a plan.
 	Cleaning *Cleaning
 }
 
@@ -86,13 +87,14 @@ type Cleaning struct {
 	AgentSeen      time.Time
 }
 
-// Failure is the end of what the step of a plan said that failed on a server. Instructions are not known to keep secrets out of it: it is for logs.
+// Failure is the end of the output of the plan's failed step on a server. The output may contain
+// secrets: show it only as a log.
 type Failure struct {
 	// Machine is the CAPI Machine.
 	Machine, Step, Output string
 }
 
-// Knows reports whether a part was read, so that what is not there does not exist.
+// Knows reports whether a part was read: then an object that is missing from it does not exist.
 func (s *Snapshot) Knows(part Part) bool {
 	return !slices.Contains(s.Unread, part)
 }
@@ -128,18 +130,20 @@ type DriverSnapshot struct {
 type ClusterSnapshot struct {
 	Now     time.Time
 	Cluster *clusterv1.Cluster
-	// ControlPlane and Infrastructure are what the Cluster names; Version is the control plane's spec.kubernetesVersion.
+	// ControlPlane and Infrastructure are the objects that the Cluster refers to; Version is the
+	// control plane's spec.kubernetesVersion.
 	ControlPlane, Infrastructure *Object
 	Version                      string
 	// Machines by their names.
 	Machines []clusterv1.Machine
-	// Failure is that of the first of them that fails at its plan.
+	// Failure is the failure of the first machine that fails at its plan.
 	Failure  *Failure
 	Events   []corev1.Event
 	Problems []string
 }
 
-// ClusterRemains is what is left of a CAPI Cluster that does not exist. What could not be read Problems tell.
+// ClusterRemains are the remains of a CAPI Cluster that does not exist. Problems lists the parts
+// that could not be read.
 type ClusterRemains struct {
 	Namespace, Name string
 	Machines        []*Machine
@@ -149,14 +153,14 @@ type ClusterRemains struct {
 	Problems []string
 }
 
-// Secret is what may be told about a Secret.
+// Secret holds the facts about a Secret that may be shown.
 type Secret struct {
 	Namespace, Name string
 	Found           bool
 	Keys            []string
 }
 
-// Object is what is told of an object that is only related.
+// Object holds the facts about a related object.
 type Object struct {
 	Kind, Namespace, Name string
 	// Cluster is the Cluster that owns it, the first if there are several.
@@ -194,7 +198,7 @@ func DecodeObject(u *unstructured.Unstructured) Object {
 	return o
 }
 
-// decodeConditions leaves out what is no condition.
+// decodeConditions skips malformed entries.
 func decodeConditions(list []any) []metav1.Condition {
 	var conditions []metav1.Condition
 	for _, item := range list {

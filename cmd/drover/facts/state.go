@@ -9,9 +9,9 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// State is what the state Secret tells without its secrets.
+// State is the content of a state Secret without its secrets.
 type State struct {
-	// Name of the Secret; empty when there is none.
+	// Name of the Secret; empty if it does not exist.
 	Name string
 	// Server, Journal and Result are nil when they are missing or cannot be read; Problems says which cannot.
 	Server  *state.Server
@@ -22,9 +22,9 @@ type State struct {
 	// Log is the kept end of the last operation's log.
 	Log      string
 	Problems []string
-	// NoKey tells that no SSH key is kept, which some drivers keep none of.
+	// NoKey is true if the driver recorded that it keeps no SSH key.
 	NoKey bool
-	// Deleting tells that the Secret is being deleted, and only its finalizer keeps it.
+	// Deleting is true if the Secret is being deleted, and only its finalizer keeps it.
 	Deleting bool
 }
 

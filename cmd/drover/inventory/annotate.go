@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// fieldManager owns what the CLI writes.
+// fieldManager owns the fields that the CLI writes.
 const fieldManager = "drover-cli"
 
 // Annotate sets an annotation of a machine. The machine must still be the one that was read, not another of its name.
@@ -28,7 +28,7 @@ func (a *API) Annotate(ctx context.Context, m *facts.Machine, key, value string)
 	}
 	_, err = a.Dynamic.Resource(ResourceOf(m.Kind)).Namespace(m.Namespace).
 		Patch(ctx, m.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	// The object has another UID: it was made anew under its name.
+	// The object has another UID: it was deleted and created again under the same name.
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	isAnother := ok && slices.ContainsFunc(ptr.Deref(status.ErrStatus.Details, metav1.StatusDetails{}).Causes,
 		func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })

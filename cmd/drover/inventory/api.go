@@ -99,8 +99,8 @@ func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) (
 	return machines, denied, nil
 }
 
-// ofEach reads of every kind at the same time, for there may be many and the API server may be far away. Results and errors
-// are in the order of the kinds.
+// ofEach reads all kinds concurrently, because there may be many and the API server may be slow.
+// Results and errors are in the order of the kinds.
 func ofEach[T any](kinds []facts.Kind, read func(facts.Kind) (T, error)) (results []T, errs []error) {
 	results, errs = make([]T, len(kinds)), make([]error, len(kinds))
 	var reading sync.WaitGroup

@@ -128,7 +128,7 @@ func TestMachinesDenied(t *testing.T) {
 	require.Equal(t, []string{"digitaloceanmachines"}, denied)
 
 	_, _, err = some.Machines(t.Context(), kinds, inventory.ListOptions{})
-	require.Equal(t, "listing machines: you may not list: digitaloceanmachines, genericmachines (rke-machine.cattle.io) in the whole cluster (ask whoever grants rights)", inventory.Plain(err))
+	require.Equal(t, "listing machines: you may not list: digitaloceanmachines, genericmachines (rke-machine.cattle.io) in the whole cluster (ask your administrator for access)", inventory.Plain(err))
 	require.True(t, apierrors.IsForbidden(err))
 
 	// One kind that fails is not hidden behind another that is denied.

@@ -147,9 +147,9 @@ func TestCheckName(t *testing.T) {
 	for name, want := range map[string]string{
 		"web-1": "", "a.b": "", "web 1": "", "…": "",
 		"":         "a name is empty: write NAME or KIND/NAME",
-		".":        `"." is no name: it may not be '.'`,
-		"a/b":      `"a/b" is no name: it may not contain '/'`,
-		"%2e%2e/x": `"%2e%2e/x" is no name: it may not contain '/', may not contain '%'`,
+		".":        `"." is not a valid name: it may not be '.'`,
+		"a/b":      `"a/b" is not a valid name: it may not contain '/'`,
+		"%2e%2e/x": `"%2e%2e/x" is not a valid name: it may not contain '/', may not contain '%'`,
 	} {
 		err := inventory.CheckName(name)
 		if want == "" {

@@ -24,8 +24,9 @@ import (
 // ErrNoKubeconfig is of a Cluster that is there, and whose control plane has not written its kubeconfig.
 var ErrNoKubeconfig = errors.New("has no kubeconfig yet")
 
-// Kubeconfig gets what the control plane of a CAPI Cluster wrote for its users, the Secret <cluster>-kubeconfig of Cluster API's contract. The
-// error says whether the Cluster is not there or only its kubeconfig. The content is as it was found: capi/kubeconfig reads it.
+// Kubeconfig gets the Secret <cluster>-kubeconfig, which the control plane of a CAPI Cluster writes
+// by Cluster API's contract. The error says whether the Cluster or only its kubeconfig is missing.
+// The content is not parsed: capi/kubeconfig reads it.
 func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte, error) {
 	name := secret.Name(cluster, secret.Kubeconfig)
 	found, err := a.secret(ctx, namespace, name)
@@ -45,7 +46,8 @@ func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte
 	return nil, fmt.Errorf("the Cluster %s %w: its control plane writes the Secret %s", cluster, ErrNoKubeconfig, name)
 }
 
-// NotePaused notes of machines of a namespace, or of all, that their Cluster's specification pauses them. Who may not read Clusters sees it when the manager has.
+// NotePaused marks the machines, of a namespace or of all, that their Cluster's specification
+// pauses. A user without access to Clusters sees the pause once the manager has observed it.
 func (a *API) NotePaused(ctx context.Context, namespace string, machines []*facts.Machine) {
 	if len(machines) == 0 {
 		return
@@ -131,7 +133,7 @@ func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now t
 	return s, nil
 }
 
-// ClusterRemains reads what is left of a CAPI Cluster that does not exist, by its label.
+// ClusterRemains reads the remains of a CAPI Cluster that does not exist, by its label.
 func (a *API) ClusterRemains(ctx context.Context, namespace, name string) *facts.ClusterRemains {
 	left := &facts.ClusterRemains{Namespace: namespace, Name: name}
 	read := func(err error) { left.Problems = appendProblem(left.Problems, err) }
@@ -182,7 +184,8 @@ func (a *API) ControlPlaneSnapshot(ctx context.Context, namespace, name string, 
 	return alone, nil
 }
 
-// named gets what a Cluster refers to in our own groups; nil when it is another's, or not there.
+// named gets an object of our own groups that a Cluster refers to; nil if it is of another group,
+// or does not exist.
 func (a *API) named(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	if ref.APIGroup != rkev1.GroupVersion.Group || ref.Name == "" {
 		return nil, nil

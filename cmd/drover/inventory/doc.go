@@ -1,4 +1,5 @@
-// Package inventory reads a management cluster through a kubeconfig's rights and fills the types of package facts.
-// It writes nothing but annotations and learned host keys, on request. What a user may not read becomes a line in Problems,
-// not an error, wherever the rest is still worth showing.
+// Package inventory reads a management cluster with a kubeconfig's rights and fills the types of
+// package facts. It writes only annotations and learned host keys, on request. An object that the
+// user is not allowed to read becomes a line in Problems, not an error, if the rest is still worth
+// showing.
 package inventory

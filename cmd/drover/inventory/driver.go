@@ -84,14 +84,14 @@ func (a *API) probeLog(ctx context.Context, driver *v3.NodeDriver, pods []corev1
 	return log, errors.Join(err, logErr)
 }
 
-// logLines, logBytes and logTimeout bound what is read of a log that may still be written.
+// logLines, logBytes and logTimeout limit the part that is read of a log that may still be written.
 const (
 	logLines   = 20
 	logBytes   = 32 << 10
 	logTimeout = 5 * time.Second
 )
 
-// endOfLog is the end of what a pod has said that has started.
+// endOfLog is the end of the log of a pod that has started.
 func (a *API) endOfLog(ctx context.Context, pod *corev1.Pod) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()

@@ -28,7 +28,8 @@ func (a *API) RecordHostKey(ctx context.Context, m *facts.Machine, line []byte) 
 		secret.Data = map[string][]byte{}
 	}
 	secret.Data[state.SSHKnownHostsKey] = line
-	// The update carries the version that was read, so that nobody else's key is overwritten.
+	// The update carries the resource version that was read, so that it cannot overwrite another
+	// writer's key.
 	_, err = a.Kube.CoreV1().Secrets(m.Namespace).Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
 	if apierrors.IsConflict(err) {
 		return errors.New("recording the host key: the state Secret changed in the meantime; try again")

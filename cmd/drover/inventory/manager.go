@@ -52,8 +52,8 @@ func (a *API) Manager(ctx context.Context, now time.Time, patience time.Duration
 	return m, err
 }
 
-// managerLease finds the manager's Lease in any namespace, or in managerNamespace if the user may
-// not list Leases; nil if there is none.
+// managerLease finds the manager's Lease in any namespace, or in managerNamespace if the user
+// cannot list Leases; it returns nil if it finds none.
 func (a *API) managerLease(ctx context.Context) (*coordinationv1.Lease, error) {
 	leases := a.Kube.CoordinationV1()
 	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, managerLease).String()}
@@ -74,7 +74,7 @@ func (a *API) managerLease(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, nil
 }
 
-// newest returns the Lease that was renewed last; nil if there is none.
+// newest returns the Lease that was renewed last; nil if the list is empty.
 func newest(leases []coordinationv1.Lease) *coordinationv1.Lease {
 	var last *coordinationv1.Lease
 	for i := range leases {

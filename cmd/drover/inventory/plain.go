@@ -40,7 +40,7 @@ func Plain(err error) string {
 			text = text[:i] + plain + text[i+len(was):]
 		}
 	}
-	// One line, without what a terminal would obey.
+	// One line, without control characters.
 	var lines []string
 	for line := range strings.Lines(text) {
 		if line = facts.Clean(line); line != "" {
@@ -58,7 +58,7 @@ func appendProblem(problems []string, err error) []string {
 	return append(problems, Plain(err))
 }
 
-// refusal is how an API server says what a user may not do.
+// refusal matches the API server's message about a forbidden request.
 var refusal = regexp.MustCompile(`cannot ([a-z]+) resource "([^"]+)" in API group "([^"]*)" (?:in the namespace "([^"]+)"|at the cluster scope)`)
 
 // refusals is several refusals in one sentence, which names each kind once.
@@ -95,7 +95,7 @@ func joinRefusals(errs []error) error {
 	for _, group := range slices.Sorted(maps.Keys(kinds)) {
 		groups = append(groups, strings.Join(sets.List(kinds[group]), ", ")+" ("+cmp.Or(group, "core")+")")
 	}
-	return &refusals{fmt.Errorf("you may not %s: %s in %s (ask whoever grants rights)",
+	return &refusals{fmt.Errorf("you may not %s: %s in %s (ask your administrator for access)",
 		strings.Join(sets.List(verbs), " or "), strings.Join(groups, ", "), strings.Join(sets.List(places), " and ")), found}
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// Target is what a user's NAME means.
+// Target is the object that a user's NAME resolves to.
 type Target struct {
 	// Machine is nil when only a CAPI Machine has the name.
 	Machine *facts.Machine
@@ -31,16 +31,17 @@ type Target struct {
 	MissingKind string
 }
 
-// NotFoundError tells that a name means nothing.
+// NotFoundError means that a name resolves to nothing.
 type NotFoundError struct {
 	Name, Namespace string
-	// Others are what has the name here, of another kind than was asked for.
+	// Others are objects with this name and another kind than the requested one.
 	Others []string
 	// Elsewhere lists namespaces that have a machine of that name.
 	Elsewhere []string
 	// KindsKnown is false when no driver is active.
 	KindsKnown bool
-	// Unseen tells what the user may not look at, where the name may mean something all the same; empty for nothing.
+	// Unseen lists the parts that the user is not allowed to read; the name may exist there. Empty if nothing
+	// was refused.
 	Unseen string
 	// Command is how the CLI is called, for advice.
 	Command string
@@ -52,9 +53,9 @@ func (e *NotFoundError) Error() string {
 	command := cmp.Or(e.Command, "drover")
 	switch {
 	case len(e.Others) > 0:
-		return text + "; what has this name is " + strings.Join(e.Others, ", ")
+		return text + "; the name belongs to " + strings.Join(e.Others, ", ")
 	case e.Unseen != "" && len(e.Elsewhere) == 0:
-		return fmt.Sprintf("whether there is a machine %q in namespace %q cannot be told: %s", e.Name, e.Namespace, e.Unseen)
+		return fmt.Sprintf("cannot determine whether machine %q exists in namespace %q: %s", e.Name, e.Namespace, e.Unseen)
 	case len(e.Elsewhere) > 0:
 		text += "; there is one in namespace " + strings.Join(e.Elsewhere, ", ") + " (use -n)"
 	case !e.KindsKnown:
@@ -68,7 +69,7 @@ func (e *NotFoundError) Error() string {
 	return text
 }
 
-// UnknownKindError tells that a word before a name means no kind of machines.
+// UnknownKindError means that the word before a name is not a kind of machines.
 type UnknownKindError struct {
 	Word string
 	// Known are the kinds that there are.
@@ -121,19 +122,19 @@ type resolving struct {
 	*API
 
 	kinds []facts.Kind
-	// namespace and ref are what the user gave; word is the kind in ref, empty for a bare name.
+	// namespace and ref are the user's input; word is the kind in ref, empty for a bare name.
 	namespace, ref, word, name string
 	// unseen are refusals that do not end the search.
 	unseen []error
 }
 
-// CheckName tells what is wrong with the name of an object that a user wrote.
+// CheckName validates the name of an object that a user wrote.
 func CheckName(name string) error {
 	if name == "" {
 		return errors.New("a name is empty: write NAME or KIND/NAME")
 	}
 	if problems := content.IsPathSegmentName(name); len(problems) > 0 {
-		return fmt.Errorf("%q is no name: it %s", name, strings.Join(problems, ", "))
+		return fmt.Errorf("%q is not a valid name: it %s", name, strings.Join(problems, ", "))
 	}
 	return nil
 }
@@ -161,7 +162,7 @@ func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clusterv1.Machine, []*facts.Machine, error) {
 	capi, err := get[clusterv1.Machine](ctx, r.API, capiMachines, r.namespace, r.name)
 	if r.word == "" || len(machines) > 0 {
-		// The machine is what was asked for; its owner is of use only to who may see it.
+		// The user asked for the machine; an owner that the user cannot read is ignored.
 		err = r.passOver(err)
 	}
 	if err != nil || capi != nil || len(machines) > 0 || len(validation.IsValidLabelValue(r.name)) > 0 {
@@ -197,7 +198,7 @@ func (r *resolving) named(ctx context.Context) ([]*facts.Machine, error) {
 	return machines, nil
 }
 
-// join puts what was found under the name together with what belongs to it.
+// join combines the objects found under the name with the objects that belong to them.
 func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *clusterv1.Machine) (Target, error) {
 	missing := ""
 	if capi != nil {

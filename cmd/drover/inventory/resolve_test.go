@@ -88,9 +88,9 @@ func TestResolveRefuses(t *testing.T) {
 		"nothing":                     `no machine "nothing" in namespace "` + w.namespace + `" (see 'drover get -A')`,
 		"WEB-1":                       `no machine "WEB-1" in namespace "` + w.namespace + `" (see 'drover get -A')`,
 		"web 1":                       `no machine "web 1" in namespace "` + w.namespace + `" (see 'drover get -A')`,
-		"genericmachine/web-1":        `no machine "genericmachine/web-1" in namespace "` + w.namespace + `"; what has this name is digitaloceanmachine.rke-machine.cattle.io/web-1`,
-		"machine/web-1":               `no machine "machine/web-1" in namespace "` + w.namespace + `"; what has this name is digitaloceanmachine.rke-machine.cattle.io/web-1`,
-		"genericmachine/pool-a":       `no machine "genericmachine/pool-a" in namespace "` + w.namespace + `"; what has this name is machine.cluster.x-k8s.io/pool-a`,
+		"genericmachine/web-1":        `no machine "genericmachine/web-1" in namespace "` + w.namespace + `"; the name belongs to digitaloceanmachine.rke-machine.cattle.io/web-1`,
+		"machine/web-1":               `no machine "machine/web-1" in namespace "` + w.namespace + `"; the name belongs to digitaloceanmachine.rke-machine.cattle.io/web-1`,
+		"genericmachine/pool-a":       `no machine "genericmachine/pool-a" in namespace "` + w.namespace + `"; the name belongs to machine.cluster.x-k8s.io/pool-a`,
 		"digitaloceanmachine/nobody":  `no machine "digitaloceanmachine/nobody" in namespace "` + w.namespace + `" (see 'drover get -A')`,
 		"car/web-1":                   `no kind of machines is called "car"; this cluster has machine, digitaloceanmachine, genericmachine`,
 		"/web-1":                      `no kind of machines is called ""; this cluster has machine, digitaloceanmachine, genericmachine`,
@@ -98,10 +98,10 @@ func TestResolveRefuses(t *testing.T) {
 		"":                            "a name is empty: write NAME or KIND/NAME",
 		"genericmachine/":             "a name is empty: write NAME or KIND/NAME",
 		"car/":                        "a name is empty: write NAME or KIND/NAME",
-		"genericmachine/db-1/status":  `"db-1/status" is no name: it may not contain '/'`,
-		"100%":                        `"100%" is no name: it may not contain '%'`,
-		"..":                          `".." is no name: it may not be '..'`,
-		"genericmachine/../secrets/x": `"../secrets/x" is no name: it may not contain '/'`,
+		"genericmachine/db-1/status":  `"db-1/status" is not a valid name: it may not contain '/'`,
+		"100%":                        `"100%" is not a valid name: it may not contain '%'`,
+		"..":                          `".." is not a valid name: it may not be '..'`,
+		"genericmachine/../secrets/x": `"../secrets/x" is not a valid name: it may not contain '/'`,
 	} {
 		t.Run(strings.ReplaceAll(ref, "/", " "), func(t *testing.T) {
 			_, err := w.Resolve(t.Context(), w.namespace, ref)
@@ -151,8 +151,8 @@ func TestResolveWithFewRights(t *testing.T) {
 	require.NoError(t, err, "the label of the machine tells what the CAPI Machine would")
 	require.Equal(t, "db-1", target.Machine.Name)
 	_, err = machines.Resolve(t.Context(), ns, "db-9")
-	require.EqualError(t, err, `whether there is a machine "db-9" in namespace "`+ns+`" cannot be told: `+
-		"you may not get: machines (cluster.x-k8s.io), digitaloceanmachines (rke-machine.cattle.io) in namespace "+ns+" (ask whoever grants rights)")
+	require.EqualError(t, err, `cannot determine whether machine "db-9" exists in namespace "`+ns+`": `+
+		"you may not get: machines (cluster.x-k8s.io), digitaloceanmachines (rke-machine.cattle.io) in namespace "+ns+" (ask your administrator for access)")
 	_, err = machines.Resolve(t.Context(), ns, "machine/pool-a")
 	require.Equal(t, "getting machines "+ns+`/pool-a: machines.cluster.x-k8s.io "pool-a" is forbidden: User "operator" cannot get resource "machines" in API group "cluster.x-k8s.io" in the namespace "`+ns+`"`,
 		inventory.Plain(err), "what was asked for by its kind may not be seen")
@@ -163,7 +163,7 @@ func TestResolveWithFewRights(t *testing.T) {
 		inventory.Plain(err))
 	_, err = owners.Resolve(t.Context(), ns, "db-1")
 	require.ErrorContains(t, err, `whether there is a machine "db-1"`)
-	require.ErrorContains(t, err, "you may not get or list: digitaloceanmachines, genericmachines (rke-machine.cattle.io) in namespace "+ns+" (ask whoever grants rights)")
+	require.ErrorContains(t, err, "you may not get or list: digitaloceanmachines, genericmachines (rke-machine.cattle.io) in namespace "+ns+" (ask your administrator for access)")
 }
 
 // TestResolveWithoutKinds: a cluster in which no driver is active, or that has no Drover and no Cluster API.

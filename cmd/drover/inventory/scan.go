@@ -40,7 +40,8 @@ func (a *API) MakeScan(ctx context.Context, namespace string, spec rkev1.ServerS
 // scanInterval is how often is looked how far a scan is.
 const scanInterval = 500 * time.Millisecond
 
-// AwaitScan waits until a ServerScan is done, for better or worse; it tells each change of what the scan waits for.
+// AwaitScan waits until a ServerScan succeeds or fails; it reports each change of the reason why
+// the scan waits.
 func (a *API) AwaitScan(ctx context.Context, scan *rkev1.ServerScan, tell func(message string)) (*rkev1.ServerScan, error) {
 	for told := ""; ; {
 		live, err := get[rkev1.ServerScan](ctx, a, serverScans, scan.Namespace, scan.Name)
@@ -70,7 +71,7 @@ func (a *API) AwaitScan(ctx context.Context, scan *rkev1.ServerScan, tell func(m
 	}
 }
 
-// DeleteScan deletes a ServerScan, and with it what it still does.
+// DeleteScan deletes a ServerScan, which stops its work.
 func (a *API) DeleteScan(ctx context.Context, scan *rkev1.ServerScan) error {
 	err := a.Dynamic.Resource(serverScans).Namespace(scan.Namespace).Delete(ctx, scan.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &scan.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {

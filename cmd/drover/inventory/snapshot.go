@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// Snapshot reads everything about what a user's NAME means. A NAME that means nothing any more still gives a Snapshot,
-// with what was left behind: events, state, owners.
+// Snapshot reads everything about a user's NAME. If no object has the NAME any more, the Snapshot
+// holds its remains: events, state, owners.
 func (a *API) Snapshot(ctx context.Context, target Target, namespace, name string, now time.Time) *facts.Snapshot {
 	s := &facts.Snapshot{
 		Now: now, Namespace: namespace, Name: name,
@@ -52,7 +52,7 @@ type reading struct {
 	*facts.Snapshot
 }
 
-// read reads parts; what cannot be read is told and leaves its part unknown.
+// read reads parts. A part that cannot be read is reported and stays unknown.
 func (r *reading) read(ctx context.Context, parts []part) {
 	for _, p := range parts {
 		if err := p.read(ctx); err != nil {
@@ -167,7 +167,7 @@ func (r *reading) credential(ctx context.Context) (err error) {
 	return err
 }
 
-// secret tells whether a Secret exists and which keys it has; never its values.
+// secret reads whether a Secret exists and which keys it has; never its values.
 func (r *reading) secret(ctx context.Context, namespace, name string) (*facts.Secret, error) {
 	secret, err := r.api.secret(ctx, namespace, name)
 	if err != nil {
@@ -216,7 +216,7 @@ func (r *reading) pods(ctx context.Context) (err error) {
 	return err
 }
 
-// live is the end of what the pod of a Job that runs has said.
+// live is the end of the log of a running Job's pod.
 func (r *reading) live(ctx context.Context) (err error) {
 	if len(r.Jobs) == 0 || len(r.Pods) == 0 || jobrunner.JobEnded(&r.Jobs[0]) || r.Pods[0].Status.Phase != corev1.PodRunning || len(r.Pods[0].Spec.Containers) == 0 {
 		return nil
@@ -232,7 +232,7 @@ func (r *reading) failure(ctx context.Context) (err error) {
 	return err
 }
 
-// cleaning looks how far the agent is that was told to clean its host by plan, if that was asked for.
+// cleaning reads the progress of the agent that cleans its host by plan, if this was requested.
 func (r *reading) cleaning(ctx context.Context) error {
 	if r.Machine == nil || r.CAPIMachine == nil || r.Machine.Annotations[rkev1.CleanByPlanAnnotation] == "" {
 		return nil
@@ -281,7 +281,7 @@ func (r *reading) events(ctx context.Context) error {
 		return err
 	}
 	r.Events, err = r.api.events(ctx, r.Namespace, "involvedObject.name", r.Name)
-	// Anything else than a machine and what is above one may have the same name.
+	// Objects of other kinds may have the same name.
 	r.Events = slices.DeleteFunc(r.Events, func(e corev1.Event) bool {
 		group, _, _ := strings.Cut(e.InvolvedObject.APIVersion, "/")
 		return group != rkev1.MachineGroupVersion.Group && group != clusterv1.GroupVersion.Group
@@ -290,7 +290,7 @@ func (r *reading) events(ctx context.Context) error {
 	return err
 }
 
-// Attempts reads what is known of a machine's attempts and their logs: state and Jobs.
+// Attempts reads the state and the Jobs of a machine: its attempts and their logs.
 func (a *API) Attempts(ctx context.Context, m *facts.Machine) *facts.Snapshot {
 	s := &facts.Snapshot{Namespace: m.Namespace, Name: m.Name, Machine: m}
 	r := &reading{api: a, Snapshot: s}

@@ -17,8 +17,9 @@ import (
 	"github.com/drover-project/drover/jobrunner"
 )
 
-// StateSecret gets the state Secret of a machine, secrets included; nil when there is none. Two machines of different kinds
-// may have one name, and so one name of their state: it is an error when the Secret is the other one's.
+// StateSecret gets the state Secret of a machine, secrets included; nil if it does not exist. Two
+// machines of different kinds may have one name, and so one name of their state: StateSecret
+// returns an error if the Secret belongs to the other machine.
 func (a *API) StateSecret(ctx context.Context, m *facts.Machine) (*corev1.Secret, error) {
 	secret, err := a.secret(ctx, m.Namespace, jobrunner.StateSecretName(m.Name))
 	if err != nil || secret == nil {
@@ -46,7 +47,7 @@ func (a *API) secret(ctx context.Context, namespace, name string) (*corev1.Secre
 	return secret, nil
 }
 
-// State reads what the state Secret of a machine tells; an empty State when there is none.
+// State reads the state Secret of a machine; it returns an empty State if the Secret does not exist.
 func (a *API) State(ctx context.Context, m *facts.Machine) (*facts.State, error) {
 	secret, err := a.StateSecret(ctx, m)
 	return stateIn(secret), err
@@ -74,7 +75,8 @@ func (a *API) orphanedState(ctx context.Context, namespace, machine, kind string
 	return stateIn(secret), nil
 }
 
-// failure is what the agent of a machine said when it failed at its plan; nil when the Machine does not say that it did.
+// failure is the agent's output when it failed at its plan; nil if the Machine reports no such
+// failure.
 func (a *API) failure(ctx context.Context, m *clusterv1.Machine) (*facts.Failure, error) {
 	c := meta.FindStatusCondition(m.Status.Conditions, rkev1.PlanAppliedCondition)
 	if c == nil || c.Reason != rkev1.RetryingPlanReason && c.Reason != rkev1.PlanFailedReason {
@@ -94,7 +96,8 @@ func (a *API) failure(ctx context.Context, m *clusterv1.Machine) (*facts.Failure
 // errNoPlanSecret is of a machine whose plan Secret is not made yet, or gone.
 var errNoPlanSecret = errors.New("no plan Secret")
 
-// PlanSecret gets a CAPI Machine's plan Secret: the plan, with all its secrets, and what the agent reports. An error says why there is none.
+// PlanSecret gets a CAPI Machine's plan Secret: the plan, with all its secrets, and the agent's
+// reports. The error says why it does not exist.
 func (a *API) PlanSecret(ctx context.Context, m *clusterv1.Machine) (*corev1.Secret, error) {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if ref.Kind != "RKEBootstrap" || ref.APIGroup != rkev1.GroupVersion.Group {
@@ -105,7 +108,7 @@ func (a *API) PlanSecret(ctx context.Context, m *clusterv1.Machine) (*corev1.Sec
 		return secret, err
 	}
 	if m.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("machine %s, which is being deleted, has %w any more: its agent reports nothing and is told nothing (condition DeleteJob of its infra machine says what is left to do)", m.Name, errNoPlanSecret)
+		return nil, fmt.Errorf("machine %s, which is being deleted, has %w any more: its agent neither reports nor gets a plan (see condition DeleteJob of its infra machine for the progress)", m.Name, errNoPlanSecret)
 	}
 	return nil, fmt.Errorf("machine %s has %w yet: its RKEBootstrap %s makes it (see 'kubectl -n %s describe rkebootstraps.rke.cattle.io %s')", m.Name, errNoPlanSecret, ref.Name, m.Namespace, ref.Name)
 }

@@ -25,15 +25,16 @@ type Change struct {
 	Err error
 }
 
-// Watch reports every machine once and then each change, until the context ends; then the channel is closed. Interruptions
-// are told and mended by listing again, so a change may be reported as the last of several.
+// Watch reports every machine once and then each change, until the context ends; then it closes the
+// channel. It reports interruptions and lists again after them, so several changes may arrive as
+// one.
 func (a *API) Watch(ctx context.Context, kinds []facts.Kind, o ListOptions) (<-chan Change, error) {
 	changes := make(chan Change)
 	var running sync.WaitGroup
 	for _, kind := range kinds {
 		informer := dynamicinformer.NewFilteredDynamicInformer(a.Dynamic, ResourceOf(kind), o.Namespace, 0, cache.Indexers{},
 			func(list *metav1.ListOptions) { list.LabelSelector = o.Selector }).Informer()
-		// Why a watch was interrupted, but for what is no more than its ordinary end.
+		// The reason of an interruption is reported unless it is the ordinary end of a watch.
 		interrupted := func(ctx context.Context, _ *cache.Reflector, err error) {
 			if errors.Is(err, io.EOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 				return
@@ -56,7 +57,7 @@ func (a *API) Watch(ctx context.Context, kinds []facts.Kind, o ListOptions) (<-c
 	return changes, nil
 }
 
-// forward sends what an informer sees into the channel, until the context ends.
+// forward sends an informer's events into the channel, until the context ends.
 func forward(ctx context.Context, kind facts.Kind, changes chan<- Change) cache.ResourceEventHandler {
 	send := func(object any, deleted bool) {
 		u, ok := object.(*unstructured.Unstructured)
@@ -84,5 +85,6 @@ func forward(ctx context.Context, kind facts.Kind, changes chan<- Change) cache.
 	}
 }
 
-// Brief bounds what is asked for the user's convenience only, such as completions: its answer is not worth a wait.
+// Brief limits requests made only for the user's convenience, such as completions, which are not
+// worth a wait.
 const Brief = 3 * time.Second

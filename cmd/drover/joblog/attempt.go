@@ -18,9 +18,9 @@ import (
 )
 
 // ErrNothing means that no attempt was made yet.
-var ErrNothing = errors.New("no attempt was made yet, so there is no log")
+var ErrNothing = errors.New("no attempt was made yet, so no log exists")
 
-// Attempt is one run of an operation, and what is left of its log.
+// Attempt is one run of an operation and the remains of its log.
 type Attempt struct {
 	Operation string
 	Number    int32
@@ -29,7 +29,7 @@ type Attempt struct {
 	Outcome string
 	// Job is nil when it is gone.
 	Job *batchv1.Job
-	// Text is the kept log and Origin where it is kept; both empty when none is.
+	// Text is the saved log, Origin names its source; both are empty if no log was saved.
 	Text, Origin string
 }
 
@@ -47,13 +47,13 @@ func (a *Attempt) Running() bool {
 type Want struct {
 	// Number of the attempt, or 0.
 	Number int32
-	// Operation, create or remove; empty for that of the newest attempt.
+	// Operation is create or remove; empty means the operation of the newest attempt.
 	Operation string
 	// Previous asks for the attempt before the newest.
 	Previous bool
 }
 
-// Attempts lists what is known of a machine's attempts, newest first.
+// Attempts lists the known attempts of a machine, newest first.
 func Attempts(s *facts.Snapshot) []*Attempt {
 	var list attempts
 	for i := range s.Jobs {

@@ -62,7 +62,7 @@ func TestPick(t *testing.T) {
 		"by operation":            {snapshot: all, want: joblog.Want{Operation: "create"}, picked: "attempt 2 to create", text: "full"},
 		"by number":               {snapshot: all, want: joblog.Want{Operation: "create", Number: 1}, picked: "attempt 1 to create", text: "tail"},
 		"a number not kept":       {snapshot: all, want: joblog.Want{Number: 7}, err: "the log asked for is not kept any more; known are: attempt 1 to remove, attempt 2 to create, attempt 1 to create"},
-		"nothing":                 {snapshot: &facts.Snapshot{Machine: &facts.Machine{}, State: &facts.State{}}, err: "no attempt was made yet, so there is no log"},
+		"nothing":                 {snapshot: &facts.Snapshot{Machine: &facts.Machine{}, State: &facts.State{}}, err: "no attempt was made yet, so no log exists"},
 		"no previous":             {snapshot: &facts.Snapshot{Machine: last("create", 1, 0)}, want: joblog.Want{Previous: true}, err: "nothing is known of an attempt before attempt 1 to create"},
 		"the state before status": {snapshot: &facts.Snapshot{State: stateOf(state.Create, 3, 2, "full"), Machine: last("create", 3, 2)}, picked: "attempt 3 to create", text: "full"},
 		"status without Secrets":  {snapshot: &facts.Snapshot{Machine: last("create", 3, 2)}, picked: "attempt 3 to create", text: "tail"},

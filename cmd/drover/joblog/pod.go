@@ -43,8 +43,8 @@ func Started(pod *corev1.Pod) bool {
 // interval is how often is looked whether a pod has started.
 const interval = 500 * time.Millisecond
 
-// AwaitPod waits until a pod with these labels has started. Say is told each time the reason why it has not changes. It is an
-// error when the pod's Job ends before.
+// AwaitPod waits until a pod with these labels has started. It calls say with each new reason for
+// the wait. It returns an error if the pod's Job ends before.
 func AwaitPod(ctx context.Context, kube kubernetes.Interface, namespace string, set labels.Set, say func(string)) (*corev1.Pod, error) {
 	ofPods, ofJobs := metav1.ListOptions{LabelSelector: set.String()}, metav1.ListOptions{LabelSelector: set.String()}
 	job := set[batchv1.JobNameLabel]
@@ -54,7 +54,8 @@ func AwaitPod(ctx context.Context, kube kubernetes.Interface, namespace string, 
 	said, pending := "", "" // the pod that was there last
 	seen := sets.New[string]()
 	for {
-		// The pods of a Job that has ended are there by then. Who may read pods need not be allowed to read Jobs.
+		// Listing Jobs first ensures that the pods of an ended Job are in the second list. A user
+		// with access to pods may lack access to Jobs.
 		jobs, jobsErr := kube.BatchV1().Jobs(namespace).List(ctx, ofJobs)
 		pods, err := kube.CoreV1().Pods(namespace).List(ctx, ofPods)
 		if ctx.Err() != nil {
@@ -93,7 +94,7 @@ func AwaitPod(ctx context.Context, kube kubernetes.Interface, namespace string, 
 	}
 }
 
-// ended tells that a Job has ended, or that one that was seen is gone.
+// ended returns an error if a Job has ended, or if a Job that was seen is gone.
 func ended(jobs []batchv1.Job, seen sets.Set[string]) error {
 	endings := map[string]string{}
 	for name := range seen {

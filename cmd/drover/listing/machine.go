@@ -40,7 +40,8 @@ type Machine struct {
 	Phase       string `json:"phase"`
 	Ready       bool   `json:"ready"`
 	Paused      bool   `json:"paused"`
-	// Reason and Message are those of the condition that keeps the machine from being ready, or NotReconciled; empty when it is ready.
+	// Reason and Message come from the condition that blocks the machine, or are NotReconciled;
+	// empty if the machine is ready.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Address is the one of Addresses most likely reached.

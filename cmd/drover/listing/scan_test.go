@@ -72,7 +72,7 @@ func TestScanSummary(t *testing.T) {
 	removed := rkev1.ScannedServerStatus{Verdict: rkev1.VerdictRemoved}
 	require.Equal(t, "servers with a machine: 3, orphans: 0", of())
 	require.Equal(t, "servers with a machine: 3, orphans: 1", of(orphan()))
-	require.Equal(t, "servers with a machine: 3, orphans: 1, removed: 2 (without what the driver made beside each: its SSH key)", of(orphan(), removed, removed))
+	require.Equal(t, "servers with a machine: 3, orphans: 1, removed: 2 (the driver's objects beside each server remain: its SSH key)", of(orphan(), removed, removed))
 }
 
 func TestScanDocuments(t *testing.T) {
@@ -108,7 +108,7 @@ func TestScanThatFailed(t *testing.T) {
 	require.Len(t, got.Servers, 2)
 	require.Equal(t, []string{"lost"}, got.MachinesNotListed)
 	require.Equal(t, "digitalocean, credential do-token, namespace shop: servers with a machine: 3, orphans: 1, "+
-		"removed: 1 (without what the driver made beside each: its SSH key); not all orphans were removed: a: 403", got.Summary())
+		"removed: 1 (the driver's objects beside each server remain: its SSH key); not all orphans were removed: a: 403", got.Summary())
 
 	s.Status = rkev1.ServerScanStatus{Conditions: conditions(rkev1.ScanDoneCondition + "=False/X/the cloud could not be queried: 401")}
 	got = listing.NewScan(s)

@@ -15,17 +15,17 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// Scan is what was found with one credential.
+// Scan is the result of a scan with one credential.
 type Scan struct {
 	Namespace  string `json:"namespace"`
 	Driver     string `json:"driver"`
 	Credential string `json:"credential"`
 	// Error says why the cloud could not be asked, and the rest is then empty; or why not all orphans were removed.
 	Error string `json:"error,omitempty"`
-	// Known is the number of servers that have a machine, Orphans that of those that were found to have none and are left.
+	// Known counts the servers that have a machine, Orphans the remaining servers that have none.
 	Known   int32 `json:"known"`
 	Orphans int32 `json:"orphans"`
-	// Servers that have no machine, or of which that is not certain.
+	// Servers that have no machine, or for which this is uncertain.
 	Servers []rkev1.ScannedServerStatus `json:"servers"`
 	// MachinesNotListed are machines whose server the cloud does not list.
 	MachinesNotListed []string `json:"machinesNotListed,omitempty"`
@@ -87,7 +87,7 @@ func (s Scan) Summary() string {
 	if removed > 0 {
 		text += ", removed: " + strconv.Itoa(removed)
 		if beside := clouds.Of(s.Driver).Beside; beside != "" {
-			text += " (without what the driver made beside each: " + beside + ")"
+			text += " (the driver's objects beside each server remain: " + beside + ")"
 		}
 	}
 	if s.Error != "" {

@@ -48,7 +48,7 @@ func DriverTable(drivers []Driver, now time.Time) *metav1.Table {
 	return table
 }
 
-// newTable defines the columns of a table; a star marks those of -o wide.
+// newTable defines the columns of a table; a star marks the columns of -o wide.
 func newTable(withNamespace bool, names ...string) *metav1.Table {
 	if withNamespace {
 		names = append([]string{"NAMESPACE"}, names...)
