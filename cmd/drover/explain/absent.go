@@ -173,8 +173,7 @@ func explainGone(r *Report, s *facts.Snapshot) {
 	}
 }
 
-// GoneCluster explains the remains of a CAPI Cluster that does not exist; it returns nil if there
-// are none.
+// GoneCluster explains the remains of a CAPI Cluster that does not exist; nil if nothing remains.
 func GoneCluster(s *facts.ClusterRemains, command string) *Report {
 	if len(s.Machines)+len(s.CAPIMachines)+len(s.Secrets) == 0 {
 		return nil
