@@ -151,7 +151,7 @@ func TLSConfig(get plan.HTTPGet) (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("reading its CA certificate: there is none in %s", get.CACert)
+			return nil, fmt.Errorf("reading its CA certificate: no certificate in %s", get.CACert)
 		}
 	}
 	if get.ClientCert != "" || get.ClientKey != "" {

@@ -11,7 +11,7 @@ import (
 //go:embed drover/values.yaml drover/templates/* drover/crds/*.yaml drover/rbac/role.yaml
 var files embed.FS
 
-// Names of what belongs to the manager, as the chart has them.
+// Names of the manager's objects, as the chart has them.
 const (
 	// Name of the Deployment, service account, roles and bindings.
 	Name = "drover-manager"
@@ -20,7 +20,8 @@ const (
 	// WebhookService is the Service through which the API server reaches the webhooks, and WebhookPort the manager's port.
 	WebhookService = "drover-webhooks"
 	WebhookPort    = 9443
-	// ReleasesConfigMap takes the place of the catalogue of releases that is built in; nobody makes it but an administrator.
+	// ReleasesConfigMap replaces the built-in catalogue of releases; only an administrator creates
+	// it.
 	ReleasesConfigMap = "drover-releases"
 	// AgentsService is the Service of the port that agents call, and AgentsDir has the agents that servers fetch.
 	AgentsService = "drover-agents"
@@ -28,7 +29,8 @@ const (
 	AgentsDir     = "/usr/share/drover/agents"
 )
 
-// Labels are on every object of an installation, also on what the manager installs itself; clusterctl goes by them.
+// Labels are on every object of an installation, also on the objects that the manager installs;
+// clusterctl selects by them.
 func Labels() map[string]string {
 	return map[string]string{
 		"app.kubernetes.io/name":       "drover",

@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Settings of an installation are the chart's values, which values.yaml tells of; what is zero is as it is there.
+// Settings of an installation are the chart's values, which values.yaml documents; zero fields keep
+// the defaults of values.yaml.
 type Settings struct {
 	// Namespace of the manager; DefaultNamespace when empty.
 	Namespace string `json:"-"`
@@ -39,7 +40,7 @@ type Settings struct {
 	Resources        map[string]any    `json:"resources,omitempty"`
 }
 
-// JobSettings are those of Jobs.
+// JobSettings are the settings of Jobs.
 type JobSettings struct {
 	Image      string `json:"image,omitempty"`
 	HTTPProxy  string `json:"httpProxy,omitempty"`
@@ -48,7 +49,7 @@ type JobSettings struct {
 	CABundle   string `json:"caBundle,omitempty"`
 }
 
-// WebhookSettings say who may call the webhooks.
+// WebhookSettings restrict the callers of the webhooks.
 type WebhookSettings struct {
 	ClientCA       string   `json:"clientCA,omitempty"`
 	APIServerCIDRs []string `json:"apiServerCIDRs,omitempty"`
@@ -61,8 +62,9 @@ type AgentSettings struct {
 	NodePort    int32  `json:"nodePort,omitempty"`
 }
 
-// Objects are everything a cluster needs to run the manager, in the order to apply them: what the chart has, and the namespace. Webhooks and policies
-// are not among them: the manager installs those itself when it starts.
+// Objects returns all objects that run the manager, in the order to apply them: the chart's objects
+// and the namespace. Webhooks and policies are not included: the manager installs them when it
+// starts.
 func Objects(s Settings) ([]client.Object, error) {
 	s.Namespace = cmp.Or(s.Namespace, DefaultNamespace)
 	objs := []client.Object{&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
@@ -113,7 +115,7 @@ func decode(text string) ([]client.Object, error) {
 
 // render fills in the chart's templates as helm does, with as much of helm as they use.
 func (s Settings) render() (string, error) {
-	// The values are those of values.yaml with the settings in their place.
+	// The values are values.yaml, overridden by the settings.
 	given, err := json.Marshal(s)
 	if err != nil {
 		return "", fmt.Errorf("encoding the settings: %w", err)

@@ -65,7 +65,8 @@ const k3s, suffix = "k3s", "+k3s1"
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		// A cluster for tests has few objects: what is collected later costs little memory, and an API server of a test takes a tenth less of CPU time.
+		// A test cluster has few objects: later garbage collection costs little memory, and saves a
+		// test's API server a tenth of its CPU time.
 		debug.SetGCPercent(400)
 	}
 	root := command.New

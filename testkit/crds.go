@@ -21,7 +21,7 @@ func ApplyCRDs(tb testing.TB, crds ...*apiextensionsv1.CustomResourceDefinition)
 
 func applyCRDs(config *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	copies := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(crds))
-	for _, crd := range crds { // envtest writes into what it is given
+	for _, crd := range crds { // envtest modifies its arguments
 		copies = append(copies, crd.DeepCopy())
 	}
 	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: copies, MaxTime: establishTimeout, PollInterval: 50 * time.Millisecond})

@@ -39,8 +39,8 @@ func ExpectReconcileError(tb testing.TB, r reconcile.Reconciler, obj client.Obje
 	return err
 }
 
-// ExpectApplied makes the objects, or updates those that exist, with their
-// status; afterwards they are what the server has.
+// ExpectApplied creates the objects, or updates existing ones, with their status; afterwards they
+// hold the server's version.
 func ExpectApplied(tb testing.TB, c client.Client, objs ...client.Object) {
 	tb.Helper()
 	for _, obj := range objs {
@@ -77,7 +77,7 @@ func applyObject(tb testing.TB, c client.Client, obj client.Object) error {
 	return c.Get(tb.Context(), client.ObjectKeyFromObject(obj), obj)
 }
 
-// ExpectExists reads obj anew from the server and returns it.
+// ExpectExists reads obj again from the server and returns it.
 func ExpectExists[T client.Object](tb testing.TB, c client.Reader, obj T) T {
 	tb.Helper()
 	require.NoError(tb, c.Get(tb.Context(), client.ObjectKeyFromObject(obj), obj), "reading %T %s", obj, client.ObjectKeyFromObject(obj))
@@ -143,7 +143,7 @@ func conditions(tb testing.TB, obj runtime.Object) map[string]*metav1.Condition 
 	return all
 }
 
-// pollEvery is short beside what the stories of e2e wait for.
+// pollEvery is short in comparison with the waits of e2e stories.
 const pollEvery = 100 * time.Millisecond
 
 // Eventually calls check until it returns nil, and fails the test with its
@@ -184,7 +184,7 @@ func Config(tb testing.TB) *rest.Config {
 	return rest.CopyConfig(started(tb).config)
 }
 
-// Fresh is an administrator's access to a server that nobody has used, for one test. It costs some seconds.
+// Fresh returns an administrator's access to a new server. It takes some seconds.
 func Fresh(tb testing.TB, opts ...Option) *rest.Config {
 	tb.Helper()
 	s := &server{}
@@ -227,7 +227,7 @@ func Namespace(tb testing.TB) string {
 	return ns.Name
 }
 
-// Refusal is what the API server said against an object: its causes, in an order that does not change.
+// Refusal returns the API server's causes for the rejection of an object, in a stable order.
 func Refusal(err error) string {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {

@@ -54,7 +54,7 @@ func Main(m *testing.M, opts ...Option) {
 	os.Exit(code)
 }
 
-// started is the running server, started by whoever asks first.
+// started returns the running server; the first caller starts it.
 func started(tb testing.TB) *server {
 	tb.Helper()
 	if current == nil {

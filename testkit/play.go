@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// Writes is a client each of whose writes goes through a function, which may count it, fail, or have it done; it is told the verb and the Go
-// type of the object.
+// Writes returns a client each of whose writes goes through a function, which may count it, fail,
+// or let it run. The function gets the verb and the object's Go type.
 func Writes(c client.WithWatch, through func(write string, do func() error) error) client.WithWatch {
 	wrap := func(verb string, obj any, do func() error) error { return through(fmt.Sprintf("%s %T", verb, obj), do) }
 	return interceptor.NewClient(c, interceptor.Funcs{

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// FreePort returns a port of this computer that nobody listens at. It lies below those that the kernel gives to outgoing connections, so that
-// none of them takes it before the test does, and below localkube's.
+// FreePort returns a port of this computer without a listener. The port lies below the kernel's
+// range for outgoing connections, so that none of them takes it before the test does, and below
+// localkube's ports.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
 	const low, high = 10_000, 20_000

@@ -23,7 +23,7 @@ import (
 const (
 	// binaryVariable names a localkube to use instead of bin/localkube.
 	binaryVariable = "DROVER_LOCALKUBE"
-	// stopGrace is what the server gets to end and remove its directory.
+	// stopGrace is the time for the server to end and remove its directory.
 	stopGrace = 10 * time.Second
 )
 
@@ -39,7 +39,7 @@ type server struct {
 	release    chan struct{}
 }
 
-// ensure starts the server once; everybody gets the same answer.
+// ensure starts the server once; all callers get the same result.
 func (s *server) ensure() error {
 	s.once.Do(func() {
 		if s.err = s.launch(); s.err != nil {

@@ -108,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Access, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case o.Server == "":
-		return nil, fmt.Errorf("there is no connection file %s, and no server to register at", o.ConnectionFile)
+		return nil, fmt.Errorf("connection file %s does not exist, and no server to register at is set", o.ConnectionFile)
 	}
 	return a, a.register(ctx)
 }
@@ -254,7 +254,7 @@ func (a *Access) fresh(ctx context.Context, refused *target) (*target, error) {
 	}
 	if a.o.Server == "" && a.saved.ExpiresAt == nil {
 		if refused != nil {
-			return nil, errors.New("the endpoint refuses the token, which is none that can be renewed")
+			return nil, errors.New("the endpoint rejects the token, and this token cannot be renewed")
 		}
 		return a.current, nil
 	}

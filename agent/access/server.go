@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/api/connect"
 )
 
-// InstanceData is where cloud-init writes what it knows of the server, anew at each boot
+// InstanceData is the file to which cloud-init writes the server's metadata at each boot
 // (cloudinit.readthedocs.io, "Instance metadata").
 const InstanceData = "/run/cloud-init/instance-data.json"
 

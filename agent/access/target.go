@@ -35,7 +35,7 @@ func newTarget(server string, ca []byte, token string, proxy func(*http.Request)
 	if len(ca) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, errors.New("there is no certificate in the endpoint's CA certificates")
+			return nil, errors.New("the endpoint's CA bundle has no certificate")
 		}
 	}
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}

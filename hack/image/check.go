@@ -15,7 +15,7 @@ var reserved = []string{"etc", "home", "tmp", "usr"}
 // check refuses what would make an image that does not run.
 func (o options) check(links []file) error {
 	if _, known := machines[o.arch]; !known {
-		return fmt.Errorf("there is no image for architecture %q: amd64 or arm64", o.arch)
+		return fmt.Errorf("architecture %q is not supported: amd64 or arm64", o.arch)
 	}
 	var names []string
 	for _, path := range o.binaries {
@@ -31,12 +31,12 @@ func (o options) check(links []file) error {
 			return fmt.Errorf("link %s=%[2]s: no binary %[2]s is packed", link.name, link.target)
 		}
 		if slices.Contains(names, link.name) || slices.Contains(reserved, link.name) || filepath.Base(link.name) != link.name {
-			return fmt.Errorf("link %s=%s: the image has another /%[1]s, or it is no plain name", link.name, link.target)
+			return fmt.Errorf("link %s=%s: the image has another /%[1]s, or it is not a plain name", link.name, link.target)
 		}
 		names = append(names, link.name)
 	}
 	if filepath.Dir(o.entrypoint) != "/" || !slices.Contains(names, filepath.Base(o.entrypoint)) {
-		return fmt.Errorf("entry point %s is none of the binaries and links", o.entrypoint)
+		return fmt.Errorf("entry point %s is neither a binary nor a link of the image", o.entrypoint)
 	}
 	return nil
 }
@@ -44,8 +44,7 @@ func (o options) check(links []file) error {
 // machines are the architectures that an image can be for.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// readStatic reads a program for an architecture that needs nothing but itself: there is no libc
-// in the image.
+// readStatic reads a program for an architecture that has no dependencies: the image has no libc.
 func readStatic(path, arch string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -35,8 +35,8 @@ type options struct {
 	tag, out, certs, entrypoint string
 	// format of the tarball: docker or oci.
 	format string
-	// arch is what the binaries are built for, base a folder whose files go into the image before them.
-	// share is a folder whose files go to /usr/share/drover.
+	// arch is the architecture of the binaries, base a folder whose files are copied into the image
+	// before them. share is a folder whose files go to /usr/share/drover.
 	arch, base, share string
 	links             []string
 	binaries          []string
@@ -230,7 +230,7 @@ func baseLayer(certs string, links []file) (v1.Layer, error) {
 		return nil, fmt.Errorf("reading CA certificates (apt-get install ca-certificates): %w", err)
 	}
 	if !bytes.Contains(bundle, []byte("-----BEGIN CERTIFICATE-----")) {
-		return nil, fmt.Errorf("reading CA certificates: there is none in %s", certs)
+		return nil, fmt.Errorf("reading CA certificates: no certificate in %s", certs)
 	}
 	return layerOf(append([]file{
 		{name: "etc/", mode: 0o755},

@@ -151,13 +151,13 @@ func TestRun_refuses(t *testing.T) {
 		"a link without name":    {func(o *options) { o.links = []string{"=machine"} }, `"=machine" is not NAME=BINARY`},
 		"a link to nothing":      {func(o *options) { o.links = []string{"mkisofs=xorriso"} }, "link mkisofs=xorriso: no binary xorriso is packed"},
 		"a link to a link":       {func(o *options) { o.links = []string{"a=machine", "b=a"} }, "link b=a: no binary a is packed"},
-		"a link over a binary":   {func(o *options) { o.links = []string{"manager=machine"} }, "link manager=machine: the image has another /manager, or it is no plain name"},
-		"a link over a link":     {func(o *options) { o.links = []string{"a=machine", "a=manager"} }, "link a=manager: the image has another /a, or it is no plain name"},
-		"a link elsewhere":       {func(o *options) { o.links = []string{"../a=machine"} }, "link ../a=machine: the image has another /../a, or it is no plain name"},
-		"entry point not packed": {func(o *options) { o.entrypoint = "/sh" }, "entry point /sh is none of the binaries and links"},
-		"entry point below":      {func(o *options) { o.entrypoint = "/bin/manager" }, "entry point /bin/manager is none of the binaries and links"},
+		"a link over a binary":   {func(o *options) { o.links = []string{"manager=machine"} }, "link manager=machine: the image has another /manager, or it is not a plain name"},
+		"a link over a link":     {func(o *options) { o.links = []string{"a=machine", "a=manager"} }, "link a=manager: the image has another /a, or it is not a plain name"},
+		"a link elsewhere":       {func(o *options) { o.links = []string{"../a=machine"} }, "link ../a=machine: the image has another /../a, or it is not a plain name"},
+		"entry point not packed": {func(o *options) { o.entrypoint = "/sh" }, "entry point /sh is neither a binary nor a link of the image"},
+		"entry point below":      {func(o *options) { o.entrypoint = "/bin/manager" }, "entry point /bin/manager is neither a binary nor a link of the image"},
 		"no certificates":        {func(o *options) { o.certs = "/nowhere" }, "reading CA certificates (apt-get install ca-certificates): open /nowhere: no such file or directory"},
-		"an empty bundle":        {func(o *options) { o.certs = script }, "reading CA certificates: there is none in " + script},
+		"an empty bundle":        {func(o *options) { o.certs = script }, "reading CA certificates: no certificate in " + script},
 		"nowhere to write":       {func(o *options) { o.out = "/nowhere/image.tar" }, "writing /nowhere/image.tar: open /nowhere/image.tar.partial: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,5 +215,5 @@ func TestRun_architecture(t *testing.T) {
 	o.arch = map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	require.ErrorContains(t, run(o), "not for "+o.arch)
 	o.arch = "vax"
-	require.ErrorContains(t, run(o), `there is no image for architecture "vax"`)
+	require.ErrorContains(t, run(o), `architecture "vax" is not supported`)
 }

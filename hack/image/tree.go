@@ -38,10 +38,10 @@ func tree(root, below string) ([]file, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading what goes into the image: %w", err)
+		return nil, fmt.Errorf("reading a folder of the image: %w", err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("reading what goes into the image: %s is empty", root)
+		return nil, fmt.Errorf("reading a folder of the image: %s is empty", root)
 	}
 	return files, nil
 }

@@ -43,7 +43,7 @@ func serverCommand() *cobra.Command {
 	}
 	dataDirFlag(cmd, &opts.DataDir)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.BindAddress, "bind-address", "", "what the API server listens on (default 127.0.0.1, or 0.0.0.0 with --node)")
+	flags.StringVar(&opts.BindAddress, "bind-address", "", "listen address of the API server (default 127.0.0.1, or 0.0.0.0 with --node)")
 	flags.BoolVar(&opts.Ephemeral, "ephemeral", false, "remove the data directory at the end, and stop nothing gracefully")
 	flags.StringSliceVar(&opts.Disable, "disable", nil, "components not to run: controller-manager, scheduler")
 	flags.StringVar(&opts.Kubeconfig, "kubeconfig", "", "a further place to write the administrator's kubeconfig to")

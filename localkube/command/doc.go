@@ -1,4 +1,3 @@
-// Package command is localkube's command line: what the user types, read into
-// the options of package server. The components' own verbs are not here but in
-// the main package, which links Kubernetes.
+// Package command is localkube's command line: it parses the arguments into the options of package
+// server. The components' own verbs are in the main package, which links Kubernetes.
 package command

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// The arguments of k3s, by who takes them. Those under obeyed mean here what they mean there. Of the others k3s makes something that localkube
-// has not: they are told of and passed over. A name that is in neither is refused.
+// The arguments of k3s, by role. Those under obeyed have the same meaning as in k3s. localkube does
+// not implement the others: it logs and ignores them. A name that is in neither list is rejected.
 var (
 	obeyed = map[Role][]string{
 		both: {"data-dir", "kube-proxy-arg", "kubelet-arg", "node-external-ip", "node-ip", "node-label", "node-name", "node-taint", "private-registry",
@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// check refuses what the role has no argument for, and returns what is passed over.
+// check rejects unknown arguments of the role, and returns the ignored ones.
 func (v values) check(role Role) (unused []string, err error) {
 	has := func(table map[Role][]string, name string) bool {
 		return slices.Contains(table[both], name) || slices.Contains(table[role], name)
@@ -43,7 +43,7 @@ func (v values) check(role Role) (unused []string, err error) {
 		case has(passedOver, name):
 			unused = append(unused, name)
 		default:
-			return nil, fmt.Errorf("%s is no argument of k3s %s, or none that localkube can stand in for", name, role)
+			return nil, fmt.Errorf("%s is not an argument of k3s %s, or localkube does not support it", name, role)
 		}
 	}
 	return unused, nil

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Role is what a machine runs.
+// Role is the role of a machine.
 type Role string
 
 // The roles. A server is a node as well.
@@ -29,13 +29,14 @@ const (
 	defaultDataDir    = "/var/lib/rancher/k3s"
 	defaultRegistries = "/etc/rancher/k3s/registries.yaml"
 	defaultKubeconfig = "/etc/rancher/k3s/k3s.yaml"
-	// The ranges of k3s are networks that people have. These are for benchmarks, and apart from those of `localkube server`, whose pods may reach
-	// the servers of a cluster of this kind.
+	// The ranges of k3s may be in use in a real network. These are reserved for benchmarks, and
+	// differ from the ranges of `localkube server`, whose pods may reach the servers of a cluster
+	// of this kind.
 	defaultPods     = "198.18.128.0/18"
 	defaultServices = "198.18.192.0/19"
 )
 
-// Config is what a server or an agent is told.
+// Config is the configuration of a server or an agent.
 type Config struct {
 	Role              Role
 	DataDir, NodeName string
@@ -61,7 +62,7 @@ type Config struct {
 	Unused []string
 }
 
-// Read reads the configuration of a role; hostname is the node's name when there is no other.
+// Read reads the configuration of a role; hostname is the default node name.
 func Read(file string, role Role, hostname string) (*Config, error) {
 	v, err := load(file)
 	if err != nil {

@@ -89,8 +89,8 @@ func TestRead_refuses(t *testing.T) {
 		role          Role
 		content, says string
 	}{
-		"an unknown key":            {Server, token + "no-such-key: 1\n", "no-such-key is no argument of k3s server"},
-		"a key of the other role":   {Agent, token + "server: https://a:6443\ncluster-cidr: 198.18.128.0/18\n", "cluster-cidr is no argument of k3s agent"},
+		"an unknown key":            {Server, token + "no-such-key: 1\n", "no-such-key is not an argument of k3s server"},
+		"a key of the other role":   {Agent, token + "server: https://a:6443\ncluster-cidr: 198.18.128.0/18\n", "cluster-cidr is not an argument of k3s agent"},
 		"a map":                     {Server, token + "kubelet-arg: {a: b}\n", "kubelet-arg: it is neither"},
 		"a list of lists":           {Server, token + "kubelet-arg: [[a]]\n", "kubelet-arg: it is a list of lists"},
 		"no YAML":                   {Server, "a: [", "reading"},

@@ -17,8 +17,9 @@ import (
 // values are arguments by name, each with everything that was said of it.
 type values map[string][]string
 
-// load reads a file and then those of the folder of that name with .d, in the order of their names; none need be there. What a later one says
-// takes the place of what was said before, unless the name ends in "+": then it is added (k3s documentation, "Configuration File").
+// load reads a file and then the files of the folder with the same name and .d, in the order of
+// their names; all of them are optional. A later value replaces an earlier one, unless the name
+// ends in "+": then it is added (k3s documentation, "Configuration File").
 func load(file string) (values, error) {
 	more, err := filepath.Glob(filepath.Join(file+".d", "*"))
 	if err != nil {
@@ -91,7 +92,7 @@ func (v values) text(name string) string {
 	return ""
 }
 
-// list is everything that was said, and what stands between commas.
+// list returns all values, split at commas.
 func (v values) list(name string) []string {
 	var all []string
 	for _, text := range v[name] {

@@ -54,8 +54,8 @@ type Plane struct {
 	Ports datadir.Ports
 	// NodeName is this machine's name as a node.
 	NodeName string
-	// Bind is what the API server listens on, Advertise where pods reach it.
-	// A loopback address means that nobody but this machine does.
+	// Bind is the API server's listen address, Advertise its address for pods. A loopback address
+	// means that only this machine can reach it.
 	Bind, Advertise net.IP
 	// Pods and Services are the cluster's ranges.
 	Pods, Services string
@@ -64,7 +64,7 @@ type Plane struct {
 	Arguments map[string][]string
 	// Disabled are components that are not run.
 	Disabled []string
-	// Kubeconfigs are where others look for the administrator's; an empty one is none.
+	// Kubeconfigs are the paths of the administrator's kubeconfig; an empty path is skipped.
 	Kubeconfigs []string
 }
 
@@ -105,8 +105,9 @@ func (p *Plane) Start(ctx context.Context, sup *process.Supervisor, say func(for
 	return nil
 }
 
-// Prepare makes identities below a data directory, for the control plane and for this machine as a node of it at an address, and waits until an
-// earlier run has let go of the ports. Names are the API server's beside the node's own.
+// Prepare makes the identities of the control plane, and of this machine as its node at an address,
+// below a data directory. It waits until an earlier run has released the ports. Names are the API
+// server's, in addition to the node's own.
 func (p *Plane) Prepare(ctx context.Context, dataDir string, address net.IP, names ...string) (*identity.Signer, identity.NodeFiles, error) {
 	_, services, err := net.ParseCIDR(p.Services)
 	if err != nil {
@@ -142,8 +143,8 @@ func (p *Plane) Prepare(ctx context.Context, dataDir string, address net.IP, nam
 	return signer, node, err
 }
 
-// etcd writes etcd's own configuration and says how to run it. It syncs nothing
-// to disk: what is lost when the power fails is a cluster for tests.
+// etcd writes etcd's own configuration and returns its component. It syncs nothing to disk: a power
+// failure loses only a test cluster.
 func (p *Plane) etcd() (process.Spec, error) {
 	client := "https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdClient)
 	peer := "https://127.0.0.1:" + strconv.Itoa(p.Ports.EtcdPeer)
@@ -189,7 +190,7 @@ func RunEtcd(ctx context.Context, configFile string) error {
 	case <-ctx.Done():
 		return nil
 	case <-server.Server.StopNotify():
-		return errors.New("etcd stopped by itself")
+		return errors.New("etcd stopped unexpectedly")
 	case err := <-server.Err():
 		return fmt.Errorf("serving etcd: %w", err)
 	}
@@ -252,7 +253,8 @@ func (p *Plane) controllerManager() process.Spec {
 	)
 }
 
-// controller is a component that may be restarted: it keeps its state in the API. Nobody asks it anything, unless the arguments give it a port.
+// controller returns a component that may be restarted, because it keeps its state in the API. It
+// listens on no port, unless the arguments set one.
 func (p *Plane) controller(name string, args ...string) process.Spec {
 	kubeconfig := p.Files.Kubeconfigs[name]
 	spec := p.component(name, append([]string{
@@ -279,7 +281,8 @@ func (p *Plane) awaitReady(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading kubeconfig: %w", err)
 	}
-	// The environment's proxy is for the internet, and nobody but us asks yet.
+	// The environment's proxy is for the internet. No rate limit is needed, because this is the
+	// only client yet.
 	config.Proxy, config.QPS = http.ProxyURL(nil), -1
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -78,8 +78,8 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("process %d already runs localkube on %s: stop it with localkube down --data-dir %[2]s", e.PID, e.Dir)
 }
 
-// Lock makes the directory and takes its lock, or returns a *LockedError. The
-// kernel takes the lock back when the process dies, and knows who has it.
+// Lock makes the directory and takes its lock, or returns a *LockedError. The kernel releases the
+// lock when the process dies, and reports its holder.
 func (d Dir) Lock() (*os.File, error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return nil, fmt.Errorf("making data directory: %w", err)
@@ -100,7 +100,7 @@ func (d Dir) Lock() (*os.File, error) {
 		if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &holder); err != nil {
 			return nil, errors.Join(fmt.Errorf("asking who locks the data directory: %w", err), file.Close())
 		}
-		if holder.Type != unix.F_UNLCK { // else it has gone meanwhile
+		if holder.Type != unix.F_UNLCK { // otherwise the holder has just ended
 			return nil, errors.Join(&LockedError{Dir: d, PID: int(holder.Pid)}, file.Close())
 		}
 	}

@@ -20,8 +20,9 @@ import (
 // lookEvery is how often manifests are looked at.
 const lookEvery = 5 * time.Second
 
-// followManifests applies what is in the files under server/manifests, and what changes there, until the context ends. What a file no longer has
-// is taken away, as long as the file is there; one that could not be applied is tried again.
+// followManifests applies the files under server/manifests, and their changes, until the context
+// ends. Objects that are removed from an existing file are deleted; a file that could not be
+// applied is tried again.
 func (m *machine) followManifests(ctx context.Context) {
 	applied, said := map[string]string{}, ""
 	ticker := time.NewTicker(lookEvery)
@@ -29,7 +30,8 @@ func (m *machine) followManifests(ctx context.Context) {
 	for ctx.Err() == nil {
 		found, err := manifests(filepath.Join(m.DataDir, "server", "manifests"))
 		for name, content := range found {
-			if was, known := applied[name]; known && was == content { // one that is empty takes away what it had before we were started
+			// an empty file deletes the objects that it had before this process started
+			if was, known := applied[name]; known && was == content {
 				continue
 			}
 			if failed := m.apply(ctx, name, content); failed != nil {

@@ -25,13 +25,15 @@ import (
 const (
 	// startTimeout bounds the time from start to ready; systemd starts us again.
 	startTimeout = 3 * time.Minute
-	// stopGrace is what each component gets between SIGTERM and SIGKILL. An API server would wait for watches, which come back by themselves.
+	// stopGrace is the time of each component between SIGTERM and SIGKILL. An API server would wait
+	// for watches, which reconnect.
 	stopGrace = 3 * time.Second
 	// apiPort is the API server's.
 	apiPort = 6443
 	// healthPort is the kubelet's own.
 	healthPort = 10248
-	// containerdRoot is apart from the data directory, for it may not be on an overlay, and servers of the local cloud have a place for it.
+	// containerdRoot is outside the data directory, because it must not be on an overlay, and
+	// servers of the local cloud have a directory for it.
 	containerdRoot  = "/var/lib/containerd"
 	containerdState = "/run/k3s/containerd"
 )
@@ -101,7 +103,8 @@ func (m *machine) configure(role config.Role, file string) error {
 	return err
 }
 
-// prepareNode says what the node will be. Its runtime needs no API server, so that it starts meanwhile; the function returned waits for it.
+// prepareNode configures the node. Its runtime needs no API server, so it starts in the background;
+// the returned function waits for it.
 func (m *machine) prepareNode(ctx context.Context, files identity.NodeFiles, pods, services string) (func() error, error) {
 	list, err := registries.Read(m.Registries)
 	if err != nil {

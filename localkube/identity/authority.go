@@ -60,17 +60,18 @@ func config(c cert.Config) *pkiutil.CertConfig {
 	return &pkiutil.CertConfig{Config: c, EncryptionAlgorithm: kubeadmapi.EncryptionAlgorithmECDSAP256}
 }
 
-// leaf says what a certificate is for.
+// leaf describes a certificate.
 type leaf struct {
 	name   string
 	groups []string
-	// hosts are names and addresses by which a server is reached; who has none is a client.
+	// hosts are the names and addresses of a server; a certificate without hosts is for a client.
 	hosts []string
 	// isMember: members of etcd are servers and clients of each other.
 	isMember bool
 }
 
-// issue makes a certificate, with the chain of an authority that another has signed: who trusts the root alone needs what is between.
+// issue makes a certificate and, for an intermediate authority, its chain: a client that trusts
+// only the root needs the intermediate certificates.
 func (a *authority) issue(l leaf) (signed, error) {
 	c := cert.Config{CommonName: l.name, Organization: l.groups, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if len(l.hosts) > 0 {
@@ -113,7 +114,8 @@ func encode(certificate *x509.Certificate, key crypto.Signer) (signed, error) {
 	return signed{pkiutil.EncodeCertPEM(certificate), content}, nil
 }
 
-// write makes PATH.crt and PATH.key. The certificate comes last: where it is, all is.
+// write makes PATH.crt and PATH.key. The certificate is written last: if it exists, both are
+// complete.
 func (s signed) write(path string) error {
 	return errors.Join(write(s.Key, path+".key"), write(s.Certificate, path+".crt"))
 }

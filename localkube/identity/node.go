@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 )
 
-// Request is what a node asks for.
+// Request is the request of a node.
 type Request struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 }
 
-// Answer is what it gets, PEM.
+// Answer is the answer to it, PEM.
 type Answer struct {
 	ServerCA []byte `json:"serverCA"`
 	ClientCA []byte `json:"clientCA"`
@@ -46,14 +46,15 @@ func (s *Signer) Sign(r Request) (Answer, error) {
 	return answer, errors.Join(errs[:]...)
 }
 
-// NodeFiles are where a node's components find what they show and what they trust.
+// NodeFiles are the paths of the certificates, keys and authorities of a node's components.
 type NodeFiles struct {
 	ClientCA       string
 	Kubelet, Proxy string // kubeconfigs
 	Serving        Pair
 }
 
-// Take writes what a node was answered below agent of a data directory, under the names of k3s; server is the API server's URL as the node reaches it.
+// Take writes a node's answer below agent of a data directory, under the names of k3s; server is
+// the API server's URL as the node reaches it.
 func (a Answer) Take(dataDir, server string) (NodeFiles, error) {
 	in := func(name string) string { return filepath.Join(dataDir, "agent", name) }
 	for name, content := range map[string][]byte{"client-ca.crt": a.ClientCA, "server-ca.crt": a.ServerCA} {

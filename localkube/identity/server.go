@@ -13,13 +13,13 @@ import (
 // Pair has the paths of a certificate and its key.
 type Pair struct{ Certificate, Key string }
 
-// Files are where the components of a control plane find what they show and what they trust.
+// Files are the paths of the certificates, keys and authorities of a control plane's components.
 type Files struct {
 	// ServerCA signs what servers show, ClientCA what clients show.
 	ServerCA  string
 	ClientCA  Pair
 	APIServer Pair
-	// Kubelet is what the API server shows to kubelets, which are servers.
+	// Kubelet is the API server's client certificate for kubelets.
 	Kubelet Pair
 	// ProxyCA and Proxy are for extensions of the API server, who know it by ProxyName.
 	ProxyCA string
@@ -49,7 +49,8 @@ type Server struct {
 	URL   string
 }
 
-// Issue reads the authorities below server/tls, or makes them, and makes all certificates and kubeconfigs. The signer makes those of nodes.
+// Issue reads the authorities below server/tls, or makes them, and makes all certificates and
+// kubeconfigs. The signer makes the certificates of nodes.
 func (s Server) Issue() (Files, *Signer, error) {
 	tls := filepath.Join(s.DataDir, "server", "tls")
 	pair := func(name string) Pair { return Pair{filepath.Join(tls, name+".crt"), filepath.Join(tls, name+".key")} }

@@ -55,7 +55,7 @@ func ask(ctx context.Context, server string, token Token, request identity.Reque
 
 func once(ctx context.Context, server string, token Token, request identity.Request) (identity.Answer, error) {
 	var answer identity.Answer
-	// What comes is trusted by its checksum only.
+	// The answer is trusted only by its checksum.
 	stranger := client(&tls.Config{InsecureSkipVerify: true}) //nolint:gosec // nothing is sent, and what comes is looked at
 	authority, err := do(ctx, stranger, http.MethodGet, server+caPath, token, nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func once(ctx context.Context, server string, token Token, request identity.Requ
 	return answer, nil
 }
 
-// client goes to the server directly: proxies are for what is outside.
+// client connects to the server directly: proxies are for external addresses.
 func client(config *tls.Config) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 }

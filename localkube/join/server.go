@@ -30,7 +30,7 @@ type Server struct {
 	// Password of agents.
 	Password string
 	Signer   *identity.Signer
-	// Certificate is what it shows.
+	// Certificate is the server's certificate.
 	Certificate identity.Pair
 	// Pods and Services are the cluster's ranges.
 	Pods, Services string
@@ -69,5 +69,5 @@ func (s Server) node(w http.ResponseWriter, r *http.Request) {
 	}
 	answer.Pods, answer.Services = s.Pods, s.Services
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // who does not read it asks again
+	_ = json.NewEncoder(w).Encode(answer) // an agent that lost the answer asks again
 }

@@ -11,12 +11,13 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Token is what an agent joins by.
+// Token is an agent's token for joining.
 type Token struct {
 	checksum, user, password string
 }
 
-// ParseToken reads a token. One without the checksum of the server's authority is refused: whoever answers would be trusted.
+// ParseToken reads a token. It rejects a token without the checksum of the server's authority: the
+// agent would trust any server.
 func ParseToken(text string) (Token, error) {
 	rest, pinned := strings.CutPrefix(text, "K10")
 	checksum, login, found := strings.Cut(rest, "::")

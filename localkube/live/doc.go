@@ -1,7 +1,7 @@
-// Package live holds the tests that run the localkube binary as a user does.
-// They need bin/localkube (make build, or LOCALKUBE for another one); the
-// node's test also needs root and a machine that is no node yet.
+// Package live holds the tests that run the localkube binary as a user does. They need
+// bin/localkube (make build, or LOCALKUBE for another one); the node's test also needs root and a
+// machine that is not a node yet.
 //
-// They are apart from the main package so that testing does not compile
-// Kubernetes a second time.
+// They are separate from the main package so that testing does not compile Kubernetes a second
+// time.
 package live

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/localkube/process"
 )
 
-// cleanTimeout bounds the removal of what a node left behind.
+// cleanTimeout limits the removal of a node's remains.
 const cleanTimeout = time.Minute
 
 // Clean takes every trace of a node that does not run any more off the machine:
@@ -84,7 +84,7 @@ func removeLeftSandboxes(ctx context.Context, dir datadir.Dir, runtime Runtime) 
 	return removeSandboxes(ctx, dir)
 }
 
-// restoreNetns undoes shareNetns, unless namespaces are left there or the directory was somebody's before.
+// restoreNetns undoes shareNetns, unless namespaces are left there or the directory existed before.
 func restoreNetns(state before) error {
 	if !slices.Contains(state.Absent, netnsDir) {
 		return nil
@@ -137,16 +137,15 @@ func removeLogLinks(dir datadir.Dir) error {
 	return nil
 }
 
-// ownFiles are what a node leaves in the directories outside its data
-// directory when it was killed.
+// ownFiles are the files that a killed node leaves in directories outside its data directory.
 var ownFiles = map[string]string{
 	"/run/containerd":  "/run/containerd/s/*",
 	"/var/lib/kubelet": "/var/lib/kubelet/device-plugins/*",
 	"/var/lib/cni":     "/var/lib/cni/results/*",
 }
 
-// removeFixedDirs deletes the directories the node made outside the data
-// directory. What others have put there since stays.
+// removeFixedDirs deletes the directories that the node made outside the data directory. Files that
+// other programs put there since then stay.
 func removeFixedDirs(state before) error {
 	var errs []error
 	for _, path := range fixedDirs {
@@ -156,7 +155,7 @@ func removeFixedDirs(state before) error {
 		files, _ := filepath.Glob(ownFiles[path]) // only a bad pattern is an error
 		for _, file := range files {
 			if err := os.Remove(file); err != nil {
-				errs = append(errs, fmt.Errorf("removing what the node left: %w", err))
+				errs = append(errs, fmt.Errorf("removing the node's remains: %w", err))
 				break
 			}
 		}
@@ -165,14 +164,14 @@ func removeFixedDirs(state before) error {
 	return errors.Join(errs...)
 }
 
-// removeEmpty deletes a directory as far as there are no files in it.
+// removeEmpty deletes a directory and its subdirectories as far as they hold no files.
 func removeEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("listing what the node left: %w", err)
+		return fmt.Errorf("listing the node's remains: %w", err)
 	}
 	for _, e := range entries {
 		if e.IsDir() {
@@ -202,7 +201,7 @@ var touched = []string{
 	"kernel/keys/root_maxbytes",
 }
 
-// before is what the machine was like when it became a node.
+// before is the machine's state before it became a node.
 type before struct {
 	Settings map[string]string `json:"settings"`
 	// Absent are the directories that were not there.

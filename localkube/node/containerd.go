@@ -65,7 +65,8 @@ disabled_plugins = [
 
 // Runtime is where containerd has its things, and whom it pulls from.
 type Runtime struct {
-	// Root has images and layers, State what a reboot takes away. Both are below the node's directory by default.
+	// Root has images and layers, State the files that do not survive a reboot. Both are below the
+	// node's directory by default.
 	Root, State string
 	Registries  registries.File
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// localkubePrefix is what the names of localkube's own chains begin with.
+// localkubePrefix is the prefix of localkube's own chains.
 const localkubePrefix = "LOCALKUBE-"
 
 // ownedPrefixes are the chains that localkube, its kubelet and its kube-proxy make.
@@ -36,7 +36,7 @@ func removeRules(ctx context.Context, prefixes ...string) error {
 	return errors.Join(errs...)
 }
 
-// restoreTables applies rules without flushing what others made.
+// restoreTables applies rules without flushing other programs' rules.
 func restoreTables(ctx context.Context, program, rules string) error {
 	cmd := exec.CommandContext(ctx, program+"-restore", "--noflush", "-w", "10")
 	cmd.Stdin = strings.NewReader(rules)
@@ -46,8 +46,8 @@ func restoreTables(ctx context.Context, program, rules string) error {
 	return nil
 }
 
-// undoRules turns the output of iptables-save into the input of
-// iptables-restore that deletes what is ours; empty when nothing is.
+// undoRules turns the output of iptables-save into the input of iptables-restore that deletes our
+// rules; empty if none is ours.
 func undoRules(saved string, prefixes []string) string {
 	var out strings.Builder
 	var table, deletes string
@@ -76,7 +76,7 @@ func undoRules(saved string, prefixes []string) string {
 	return out.String()
 }
 
-// leadsToOwned tells whether a rule of someone else's chain jumps to ours.
+// leadsToOwned reports whether a rule of another program's chain jumps to one of our chains.
 func leadsToOwned(rule string, prefixes []string) bool {
 	words := strings.Fields(rule)
 	if len(words) == 0 || owned(words[0], prefixes) {

@@ -59,7 +59,7 @@ func shareNetns() error {
 	return nil
 }
 
-// netnsMounts tells whether netnsDir is a mount, and whether there are any below it.
+// netnsMounts reports whether netnsDir is a mount, and whether there are any below it.
 func netnsMounts() (mounted, below bool, err error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(netnsDir))
 	if err != nil {

@@ -43,7 +43,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 			return fmt.Errorf("routing %s: %w", route.Dst, err)
 		}
 	}
-	// What an earlier run left would be there twice.
+	// The remains of an earlier run would be duplicated.
 	if err := removeRules(ctx, localkubePrefix); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 		"COMMIT", "",
 	}
 	if n.Packaged {
-		// Nobody outside the cluster knows the way to its pods.
+		// Hosts outside the cluster have no route to its pods.
 		rules = append([]string{
 			"*nat",
 			":" + leavingChain + " - [0:0]",

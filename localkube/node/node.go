@@ -39,12 +39,13 @@ type Config struct {
 	Name    string
 	Address net.IP
 	Dir     datadir.Dir
-	// Files are what the node shows and trusts.
+	// Files are the node's certificates, keys and authorities.
 	Files identity.NodeFiles
 	// Pods and Services are the cluster's ranges.
 	Pods, Services string
 	Runtime        Runtime
-	// Packaged is a node among others whose pods outlive its processes: what an earlier run left is taken over, and nothing is taken down by Stop.
+	// Packaged is a node of a larger cluster whose pods outlive its processes: it takes over the
+	// remains of an earlier run, and Stop keeps them.
 	Packaged bool
 	// HealthPort is where the kubelet says on loopback whether it is well; 0 is nowhere.
 	HealthPort int
@@ -70,8 +71,8 @@ var requirements = []struct{ program, pkg string }{
 	{cniBinDir + "/ptp", "containernetworking-plugins"},
 }
 
-// New checks what a node needs and takes the machine's node lock. What an
-// earlier run left behind, because it was killed, is removed first, unless the node is packaged.
+// New checks a node's prerequisites and takes the machine's node lock. Unless the node is packaged,
+// it first removes the remains of an earlier run that was killed.
 func New(ctx context.Context, cfg Config) (*Node, error) {
 	var missing []string
 	for _, r := range requirements {
@@ -89,7 +90,7 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 	cfg.Runtime = cfg.Runtime.below(cfg.Dir)
 	if !cfg.Packaged {
 		if err := clean(ctx, cfg.Dir, cfg.Runtime); err != nil {
-			return nil, errors.Join(fmt.Errorf("removing what an earlier run left: %w", err), lock.Close())
+			return nil, errors.Join(fmt.Errorf("removing the remains of an earlier run: %w", err), lock.Close())
 		}
 	}
 	// Cgroups and iptables chains have the same names in another Kubernetes: taking ours away would take away its pods.
@@ -171,7 +172,7 @@ func (n *Node) Start(ctx context.Context) error {
 	_, err = n.await(ctx, func(node *corev1.Node) bool {
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady {
-				// What is older was said before a restart.
+				// An older heartbeat is from before a restart.
 				return c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.Time.Before(started)
 			}
 		}

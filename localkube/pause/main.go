@@ -13,7 +13,7 @@ import (
 func main() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD)
-	reap() // who ended before is not told of any more
+	reap() // a child that ended before Notify causes no signal
 	for sig := range signals {
 		if sig != syscall.SIGCHLD {
 			return

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Overlay joins arguments of the form name=value. What stands in one of the later lists takes the place of all of that name before.
+// Overlay joins arguments of the form name=value. The values in a later list replace all earlier
+// values of the same name.
 func Overlay(lists ...[]string) []string {
 	nameOf := func(argument string) string {
 		name, _, _ := strings.Cut(argument, "=")

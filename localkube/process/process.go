@@ -34,8 +34,8 @@ type Spec struct {
 	Args []string
 	// Log is the file that stdout and stderr are appended to.
 	Log string
-	// Restart runs the component again when it ends by itself. Without it the
-	// end of the component is the end of the whole.
+	// Restart runs the component again if it ends unexpectedly. Without it the end of the component
+	// ends the Supervisor.
 	Restart bool
 }
 
@@ -50,7 +50,7 @@ const (
 	portGrace = 3 * time.Second
 )
 
-// Supervisor runs components until it is told to stop.
+// Supervisor runs components until it is stopped.
 type Supervisor struct {
 	fail   chan error
 	thread chan func()
@@ -81,8 +81,9 @@ func New() *Supervisor {
 	return s
 }
 
-// Run has something start within a time, says that it is ready, and waits until the context ends, which is no error, or until a component fails:
-// until the first unexpected end of one that is not restarted, or dies again and again.
+// Run calls a start function with a time limit, reports readiness, and waits until the context
+// ends, which is not an error, or until a component fails: it ends unexpectedly without Restart, or
+// dies repeatedly.
 func (s *Supervisor) Run(ctx context.Context, limit time.Duration, start func(context.Context) error, ready func() error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -111,7 +112,7 @@ func (s *Supervisor) Run(ctx context.Context, limit time.Duration, start func(co
 	return err
 }
 
-// Fail tells that something failed that is no component.
+// Fail reports the failure of something other than a component.
 func (s *Supervisor) Fail(err error) {
 	select {
 	case s.fail <- err:
@@ -159,7 +160,7 @@ func (s *Supervisor) launch(c *child) error {
 	return errors.Join(<-started, log.Close())
 }
 
-// watch waits for the component's end and decides what it means.
+// watch waits for the component's end and reacts to it.
 func (s *Supervisor) watch(c *child) {
 	defer close(c.stopped)
 	for restarts := 0; ; restarts++ {
@@ -178,7 +179,7 @@ func (s *Supervisor) watch(c *child) {
 			case <-time.After(restartDelay):
 			}
 			if err = s.launch(c); err == nil {
-				if c.isStopping() { // it may have been the run before this one that was told
+				if c.isStopping() { // the stop signal may have gone to the run before this one
 					c.signal(syscall.SIGKILL)
 				}
 				continue
@@ -239,7 +240,7 @@ func (c *child) isStopping() bool {
 func (c *child) signal(sig syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.cmd.Process.Signal(sig) // it may have ended by itself
+	_ = c.cmd.Process.Signal(sig) // it may have ended already
 }
 
 // tail returns the last lines of a log, for an error message. The stacks that a
@@ -264,8 +265,8 @@ func tail(path string) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// AwaitPort returns when an address is free to listen at. It says who wants it when it is not: a component would say so
-// in its log, if at all.
+// AwaitPort waits until an address is free to listen on. Its error names the component that needs
+// the port: the component itself reports this in its log at best.
 func AwaitPort(ctx context.Context, who string, ip net.IP, port int) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, portGrace, true, func(context.Context) (bool, error) {

@@ -62,7 +62,7 @@ func Read(file string) (*File, error) {
 	}
 	for _, name := range f.names() {
 		if strings.ContainsAny(name, "/\\") || strings.HasPrefix(name, ".") {
-			return nil, fmt.Errorf("reading %s: %q is no name of a registry", file, name)
+			return nil, fmt.Errorf("reading %s: %q is not a valid registry name", file, name)
 		}
 		if len(f.Mirrors[name].Rewrites) > 0 {
 			return nil, fmt.Errorf("reading %s: the mirror of %s has a rewrite, which only the containerd of k3s knows", file, name)
@@ -129,7 +129,7 @@ func (f *File) host(text *strings.Builder, endpoint string) {
 	}
 }
 
-// Credentials are what goes into containerd's own configuration.
+// Credentials are the credentials for containerd's own configuration.
 func (f *File) Credentials() string {
 	var text strings.Builder
 	for _, host := range f.names() {

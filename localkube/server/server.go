@@ -1,10 +1,8 @@
-// Package server is one localkube server from start to stop: it takes the data
-// directory's lock, settles names and ports, issues identities, starts the
-// control plane and, when asked, the node, says when all is ready, and takes
-// everything down in the reverse order.
+// Package server is one localkube server from start to stop: it takes the data directory's lock,
+// settles names and ports, issues identities, starts the control plane and optionally the node,
+// reports readiness, and stops everything in the reverse order.
 //
-// The order of these steps is in Run; what each component needs is known by
-// packages controlplane and node.
+// Run has the order of these steps; the packages controlplane and node know each component's needs.
 package server
 
 import (
@@ -30,10 +28,10 @@ import (
 const (
 	// startTimeout bounds the time from start to ready.
 	startTimeout = 3 * time.Minute
-	// stopGrace is what each component gets between SIGTERM and SIGKILL.
+	// stopGrace is the time of each component between SIGTERM and SIGKILL.
 	stopGrace = 15 * time.Second
-	// failGrace is what they get when one of them has failed: an API server
-	// without etcd would only wait for it.
+	// failGrace is that time after one of them has failed: an API server without etcd would only
+	// wait for it.
 	failGrace = 2 * time.Second
 )
 
@@ -41,8 +39,8 @@ const (
 type Options struct {
 	// DataDir is where everything is kept.
 	DataDir string
-	// BindAddress is what the API server listens on: by default 127.0.0.1, and
-	// all addresses when this machine is a node, because pods must reach it.
+	// BindAddress is the API server's listen address: by default 127.0.0.1, and all addresses if
+	// this machine is a node, because pods must reach it.
 	BindAddress string
 	// Ephemeral removes the data directory at the end and does not wait for
 	// anything to stop gracefully.
@@ -207,9 +205,9 @@ func progress(to io.Writer) func(format string, args ...any) {
 }
 
 const (
-	// downGrace is what a server gets to stop by itself.
+	// downGrace is the time for a server to stop after SIGTERM.
 	downGrace = 90 * time.Second
-	// killGrace is what the kernel needs to bury a killed one.
+	// killGrace is the time for the kernel to remove a killed one.
 	killGrace = 10 * time.Second
 )
 

@@ -1,4 +1,4 @@
-// Package access compares what a program may do with what it does. A Recorder stands between the program and a real API
-// server and notes every request; rules of Roles become grants; Compare names what was asked for without a grant and what is
-// granted and was never asked for.
+// Package access compares a program's rights with its requests. A Recorder stands between the
+// program and a real API server and notes every request; rules of Roles become grants; Compare
+// names requests without a grant and grants that no request used.
 package access

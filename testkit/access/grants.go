@@ -29,7 +29,7 @@ func (g Grant) String() string {
 	return text
 }
 
-// Covers tells whether a request of that kind is allowed by the grant.
+// Covers reports whether the grant allows a request of that kind.
 func (g Grant) Covers(use Grant) bool {
 	covers := func(granted, used string) bool { return granted == "*" || granted == used }
 	// */status is that subresource of every resource.

@@ -24,8 +24,8 @@ import (
 // maxRefusal is how much of a refusal is read to tell its kind.
 const maxRefusal = 64 << 10
 
-// Recorder is a proxy before an API server that notes what is asked. Whoever asks does so with a token of its own, which is
-// passed on: the API server's own RBAC decides.
+// Recorder is a proxy in front of an API server that records requests. Each client has its own
+// token, which is passed on: the API server's own RBAC decides.
 type Recorder struct {
 	server   *httptest.Server
 	resolver request.RequestInfoResolver
@@ -54,8 +54,9 @@ func NewRecorder(tb testing.TB, config *rest.Config) *Recorder {
 		ModifyResponse: r.note,
 		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
-	// A request is read before it is passed on. An API server that refuses a request answers before it has read its body,
-	// whereupon the client sends no more of it; a proxy that still reads it then waits for ever (go.dev/issue/80085).
+	// A request is read before it is passed on. An API server that rejects a request answers before
+	// it has read its body; the client then stops sending, and a proxy that still reads would wait
+	// forever (go.dev/issue/80085).
 	r.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {

@@ -1,6 +1,5 @@
-// Package golden compares what a test got with a file that is kept beside it.
-// A test that is run with -update writes the file first; then look at the
-// difference.
+// Package golden compares a test's output with a file beside the test. With -update, the test
+// writes the file first; then review the difference.
 package golden
 
 import (
