@@ -60,10 +60,11 @@ type answered struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// direct goes through no proxy, for the cloud is asked on loopback.
+// direct uses no proxy, because the cloud listens on loopback.
 var direct = &http.Client{Transport: &http.Transport{IdleConnTimeout: 30 * time.Second}, Timeout: 5 * time.Minute}
 
-// Ask has the cloud that runs from a state directory do one of Command's, and returns what it prints.
+// Ask sends one of Command's commands to the cloud that runs from a state directory, and returns
+// its output.
 func Ask(ctx context.Context, stateDir string, args ...string) (string, error) {
 	endpoints, err := ReadEndpoints(stateDir)
 	if err != nil {

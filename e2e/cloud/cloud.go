@@ -42,7 +42,7 @@ const (
 	privateRange = "198.18.64.0/18"
 	// authorityLife is longer than any local cloud's.
 	authorityLife = 10 * 365 * 24 * time.Hour
-	// droverTag is what the names of Drover's tags begin with.
+	// droverTag is the prefix of Drover's tags.
 	droverTag = "drover-"
 )
 
@@ -62,7 +62,7 @@ type Options struct {
 	Localkube string
 	// Tokens are the secrets of further API tokens beside the default one, by name.
 	Tokens map[string]string
-	// Progress is told what is done while the root file system is made; may be nil.
+	// Progress receives progress messages while the root file system is made; may be nil.
 	Progress io.Writer
 	Log      *slog.Logger
 }
@@ -130,7 +130,7 @@ func New(opts Options) (*Cloud, error) {
 	return c, nil
 }
 
-// makeAuthority makes a certificate authority, for everybody to trust who can read its file.
+// makeAuthority makes a certificate authority. All users with access to its file can trust it.
 func (c *Cloud) makeAuthority() error {
 	now := time.Now()
 	bundle, key, err := certificate.Authority("drover local cloud CA", now, now.Add(authorityLife))
@@ -171,7 +171,7 @@ func (c *Cloud) unlock() error {
 
 func (c *Cloud) path(name string) string { return filepath.Join(c.opts.StateDir, name) }
 
-// Start removes what an earlier process left running, and listens.
+// Start removes the processes that an earlier cloud left running, and listens.
 func (c *Cloud) Start(ctx context.Context) error {
 	// The bridge must be there before anything listens on it.
 	c.backend = server.NewInstant()
@@ -217,7 +217,8 @@ func (c *Cloud) Close() error {
 	return errors.Join(append(errs, c.unlock())...)
 }
 
-// Stopped is closed when the cloud is told to stop; whoever started it closes it.
+// Stopped is closed when the cloud gets a stop request; the process that started the cloud then
+// closes the cloud.
 func (c *Cloud) Stopped() <-chan struct{} { return c.stopped.Done() }
 
 // Clean removes every trace of the cloud of a state directory: its servers,
@@ -230,7 +231,7 @@ func Clean(ctx context.Context, stateDir string) error {
 	if err != nil {
 		return fmt.Errorf("cleaning state: %w", err)
 	}
-	// Every cloud leaves its lock: where there is none, none ever was.
+	// Every cloud leaves its lock: without a lock, no cloud ever ran here.
 	if _, err := os.Stat(filepath.Join(stateDir, "lock")); err != nil && len(entries) > 0 {
 		return fmt.Errorf("cleaning state: %s is not the state directory of a local cloud: %w", stateDir, err)
 	}
@@ -245,7 +246,7 @@ func Clean(ctx context.Context, stateDir string) error {
 	if err == nil && os.Geteuid() == 0 {
 		err = host.Release(ctx)
 	}
-	// Only what is ours, lest a wrong path costs someone's files.
+	// Only the cloud's own files are removed, in case the path is wrong.
 	for _, name := range []string{"ca.pem", EndpointsFile, "lock", ""} {
 		if err == nil {
 			if err = os.Remove(filepath.Join(dir, name)); errors.Is(err, os.ErrNotExist) {
@@ -267,8 +268,8 @@ func (c *Cloud) CAFile() string {
 	return c.path("ca.pem")
 }
 
-// Leftovers describes everything that still exists: droplets, keys, servers, Drover's tags,
-// and what the host still has of them. A user's own tags stay by nature and do not count.
+// Leftovers describes everything that still exists: droplets, keys, servers, Drover's tags, and
+// their remains on the host. A user's own tags persist by design and do not count.
 func (c *Cloud) Leftovers() []string {
 	left := []string{}
 	for _, record := range c.Ledger.Live() {

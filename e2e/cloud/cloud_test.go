@@ -176,9 +176,9 @@ func TestStateDirectory(t *testing.T) {
 func TestServersOutsideOfTheAPI(t *testing.T) {
 	c, _ := start(t, cloud.Options{})
 	for want, bad := range map[string]server.Request{
-		`"-x" is no host name`:                           {Name: "-x"},
-		`"a b" is no user name`:                          {Name: "x", User: "a b"},
-		"key 1 is no public key in authorized_keys form": {Name: "x", Keys: []string{"marker"}},
+		`"-x" is not a valid host name`:                     {Name: "-x"},
+		`"a b" is not a valid user name`:                    {Name: "x", User: "a b"},
+		"key 1 is not a public key in authorized_keys form": {Name: "x", Keys: []string{"marker"}},
 	} {
 		_, err := c.StartServer(t.Context(), bad)
 		require.EqualError(t, err, "starting server: "+want)

@@ -27,7 +27,7 @@ import (
 // maxAsked bounds a command, which may carry a server's user data.
 const maxAsked = 1 << 20
 
-// console does the commands of whoever knows the secret.
+// console runs the commands of clients that know the secret.
 func (c *Cloud) console(secret string) http.Handler {
 	want := []byte("Bearer " + secret)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func (c *Cloud) console(secret string) http.Handler {
 		command.SetOut(&output)
 		command.SetArgs(request.Args)
 		var answer answered
-		// What was begun goes on when its client has gone.
+		// A command continues after its client has disconnected.
 		if err := command.ExecuteContext(context.WithoutCancel(r.Context())); err != nil {
 			answer.Error = err.Error()
 		}
@@ -54,8 +54,8 @@ func (c *Cloud) console(secret string) http.Handler {
 	})
 }
 
-// Command is what a running cloud can be told. With what finds the cloud, each of its commands is done: in the cloud's own process, or by asking it.
-// Relative paths begin in dir.
+// Command returns the commands of a running cloud. with finds the cloud and runs each command: in
+// the cloud's own process, or by a request to it. Relative paths begin in dir.
 func Command(dir string, with func(command *cobra.Command, do func(*Cloud) error) error) *cobra.Command {
 	root := &cobra.Command{
 		Use: "localcloud", Short: "A DigitalOcean-compatible cloud on this machine, for tests", SilenceUsage: true, SilenceErrors: true,
@@ -71,25 +71,25 @@ func Command(dir string, with func(command *cobra.Command, do func(*Cloud) error
 		command("stop", "Have the cloud end, as an interrupt does", 0, func(q query) error { q.stop(); return nil }),
 		command("ls", "List droplets and servers", 0, query.list),
 		command("ledger", "Print everything ever made", 0, query.ledger),
-		command("leftovers", "Print what is left; fails when anything is", 0, query.leftovers),
+		command("leftovers", "Print leftovers; fail if there are any", 0, query.leftovers),
 		command("power-cycle NAME", "Take the power from droplets and servers of a name, and give it back", 1,
 			func(q query) error { return q.PowerCycle(q.cmd.Context(), q.args[0]) }),
 		command("vanish ID", "Destroy a droplet behind its owner's back", 1, func(q query) error {
 			id, err := strconv.Atoi(q.args[0])
 			if err != nil {
-				return fmt.Errorf("%q is no number", q.args[0])
+				return fmt.Errorf("%q is not a number", q.args[0])
 			}
 			return q.Account.DeleteDroplet(q.cmd.Context(), account.Vanished, id)
 		}),
 		Group("fault", "Program failures", addFault(command),
 			command("clear ID", "Take a fault away", 1, func(q query) error {
 				if !q.Faults.Remove(q.args[0]) {
-					return fmt.Errorf("clearing fault: there is none with the id %q", q.args[0])
+					return fmt.Errorf("clearing fault: unknown id %q", q.args[0])
 				}
 				return nil
 			}),
 			command("hits", "Print every fault that was applied, as JSON lines", 0, func(q query) error { return printLines(q, q.Faults.Hits()) })),
-		Group("server", "Servers outside of the droplet API, for the generic driver", addServer(command),
+		Group("server", "Servers outside of the droplet API (for the generic driver)", addServer(command),
 			command("rm NAME", "Remove a server", 1, func(q query) error { return q.StopServer(q.cmd.Context(), q.args[0]) }),
 			command("ls", "Print the servers as JSON lines", 0, func(q query) error { return printLines(q, q.Servers()) })),
 		Group("token", "API tokens",
@@ -133,7 +133,7 @@ type query struct {
 	dir  string
 }
 
-// say writes to the command's output; nobody can be told when that fails.
+// say writes to the command's output; a write error has no recipient.
 func (q query) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(q.cmd.OutOrStdout(), format, args...)
 }
@@ -222,7 +222,7 @@ func addFault(command commandFor) *cobra.Command {
 			}
 			rule.Effect = fault.Effect{Boot: &fault.Boot{Delay: delay}}
 		default:
-			return fmt.Errorf("there is no effect %q; there are %s", q.args[0], names)
+			return fmt.Errorf("unknown effect %q; the effects are %s", q.args[0], names)
 		}
 		id, err := q.Faults.Add(rule)
 		if err == nil {

@@ -37,14 +37,14 @@ func (c *Cloud) StartServer(ctx context.Context, request server.Request) (server
 
 func (c *Cloud) reserveServer(request server.Request) (server.Spec, error) {
 	if !serverName.MatchString(request.Name) {
-		return server.Spec{}, fmt.Errorf("%q is no host name", request.Name)
+		return server.Spec{}, fmt.Errorf("%q is not a valid host name", request.Name)
 	}
 	if request.User != "" && !userName.MatchString(request.User) {
-		return server.Spec{}, fmt.Errorf("%q is no user name", request.User)
+		return server.Spec{}, fmt.Errorf("%q is not a valid user name", request.User)
 	}
 	for i, key := range request.Keys {
 		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key)); err != nil { // not shown: it may be a private one
-			return server.Spec{}, fmt.Errorf("key %d is no public key in authorized_keys form", i+1)
+			return server.Spec{}, fmt.Errorf("key %d is not a public key in authorized_keys form", i+1)
 		}
 	}
 	c.mu.Lock()
@@ -86,9 +86,10 @@ func (c *Cloud) StopServer(ctx context.Context, name string) error {
 	return nil
 }
 
-// PowerCycle takes the power from every droplet and server of a name, and gives it back: what was on disk is still there.
+// PowerCycle cuts the power of every droplet and server of a name, and restores it; their disks are
+// kept.
 func (c *Cloud) PowerCycle(ctx context.Context, name string) error {
-	if name == "" { // of which the account lists every droplet
+	if name == "" { // for an empty name the account lists every droplet
 		return errors.New("switching servers off and on: a name must be given")
 	}
 	if c.real == nil {

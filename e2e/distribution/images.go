@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// installer has what is in the image beside the binary.
+// installer holds the files of the image beside the binary.
 //
 //go:embed installer
 var installer embed.FS

@@ -16,7 +16,8 @@ import (
 // InstallerImage is the name of the installer in a registry, as releases.Release.Image has it for the release that localkube stands in for.
 const InstallerImage = "rancher/system-agent-installer-k3s:v1.36.3-k3s1"
 
-// Registry keeps images in memory and serves them. A server is told of it by registries.yaml. Whoever reaches it may push.
+// Registry keeps images in memory and serves them. Servers find it through registries.yaml. Every
+// client that reaches it can push.
 type Registry struct {
 	handler http.Handler
 	// installed makes the installer once, when the first request comes: most who serve one are never asked.

@@ -1,3 +1,3 @@
-// Command hostile is a docker-machine plugin that does harm, for the tests. What it does is in its last bytes, so that one
-// build is many drivers, each with a checksum of its own: see Mode.
+// Command hostile is a malicious docker-machine plugin for the tests. Its last bytes select the
+// attack, so that one build yields many drivers, each with its own checksum: see Mode.
 package main

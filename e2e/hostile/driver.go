@@ -77,7 +77,8 @@ func (d *Driver) GetState() (state.State, error) {
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
-// snoop looks for what a driver has no business with, and logs what it got: lines such as "create secrets: 403 Forbidden".
+// snoop tries to access resources that are forbidden to a driver, and logs the results: lines such
+// as "create secrets: 403 Forbidden".
 func snoop(stage string) {
 	bearer, err := os.ReadFile(account + "token")
 	if err != nil {

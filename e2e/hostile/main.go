@@ -50,7 +50,7 @@ func main() {
 // modeMark stands before the name of what to do, at the end of the file.
 const modeMark = "\nhostile-mode:"
 
-// modeOf reads what the binary at a path is to do; "" when nothing is said.
+// modeOf reads the mode of the binary at a path; "" if it has none.
 func modeOf(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -1,7 +1,9 @@
-// Command plugin is a docker-machine driver plugin of our own, built as docker-machine-driver-drovertest, for tests of external drivers.
+// Command plugin is a docker-machine driver plugin of our own, built as
+// docker-machine-driver-drovertest, for tests of external drivers.
 //
-// Servers are made by rancher/machine's DigitalOcean driver, which the proxy leads to the local cloud. What is its own are flags: one of every
-// type and shape that fields must be made of, and every way to take user data. It is started by libmachine, never by hand.
+// Servers are made by rancher/machine's DigitalOcean driver, which the proxy leads to the local
+// cloud. The plugin adds flags: one of every type and shape that fields must be made of, and every
+// way to take user data. libmachine starts it; it is never started by hand.
 package main
 
 import (
@@ -25,7 +27,8 @@ const tokenVariable = "DROVERTEST_TOKEN"
 
 func main() { plugin.RegisterDriver(&Driver{Driver: digitalocean.NewDriver("", "")}) }
 
-// Driver is the driver; its exported fields, and those of the one it is made of, are its record in the machine's state.
+// Driver is the driver; its exported fields, and the fields of the driver that it embeds, are its
+// record in the machine's state.
 type Driver struct {
 	*digitalocean.Driver
 	// AccessToken is always empty. It takes the place of the other's in the record, so that a removal only works where the credential is handed over again.
@@ -124,7 +127,7 @@ func (d *Driver) GetState() (state.State, error) {
 	return current, err
 }
 
-// Remove removes the key and the server; what is gone already is no error.
+// Remove removes the key and the server; missing ones are not an error.
 func (d *Driver) Remove() error {
 	if d.SSHKeyID == 0 && d.DropletID == 0 { // nothing was made
 		return nil

@@ -33,7 +33,7 @@ func (t *Testbed) present(ctx context.Context, acts []func(context.Context) erro
 	t.headline("Bringing everything up")
 	defer func() {
 		t.headline("Removing every trace")
-		// The demo may have been interrupted: what it made must go all the same.
+		// The demo may have been interrupted: its objects must be removed nevertheless.
 		downCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 		defer cancel()
 		err = errors.Join(err, t.Down(downCtx))
@@ -77,7 +77,7 @@ func (t *Testbed) showLogin(ctx context.Context) error {
 		return err
 	}
 	if len(machines) == 0 {
-		return errors.New("there is no machine to log in to")
+		return errors.New("no machine to log in to")
 	}
 	for _, name := range machines {
 		// The server may restart its sshd while it still boots.
@@ -92,14 +92,14 @@ func (t *Testbed) showLogin(ctx context.Context) error {
 	return t.show("drover", "why", machines[0])(ctx)
 }
 
-// explain shows what is known about clusters and machines when an act failed, unless somebody stopped it.
+// explain shows the state of clusters and machines when an act failed, unless a user stopped it.
 func (t *Testbed) explain(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	default:
 	}
-	t.headline("That failed; what is known")
+	t.headline("That failed; the current state")
 	clusters, err := t.names(ctx, "kubectl", "get", "clusters.cluster.x-k8s.io", "-o", "name")
 	machines, machinesErr := t.names(ctx, "drover", "get", "-o", "name")
 	errs := []error{err, machinesErr}

@@ -46,7 +46,7 @@ func TestDemoThatFails(t *testing.T) {
 	}{
 		"coming up":  {"manager", "exit 1", "Drover: install: running manager manifests", false},
 		"the driver": {"localkube", `case "$2" in get) exit 1;; apply) cat > /dev/null;; esac`, "kubectl get nodedriver digitalocean: exit status 1", true},
-		"no machine": {"drover", `case "$*" in get) printf 'NAME\na Running 1s\nb Running 1s\n';; esac`, "there is no machine to log in to", false},
+		"no machine": {"drover", `case "$*" in get) printf 'NAME\na Running 1s\nb Running 1s\n';; esac`, "no machine to log in to", false},
 		"leftovers":  {"localcloud", `[ "$1" = leftovers ] && { echo "droplet 1"; exit 1; }; exit 0`, "localcloud leftovers: exit status 1", true},
 		"going down": {"localcloud", `[ "$1" = clean ] && exit 1; exit 0`, "running localcloud clean", false},
 	} {

@@ -18,7 +18,8 @@ import (
 const (
 	// managerLimit is how long the manager may take to run, and drivers to be ready.
 	managerLimit = 5 * time.Minute
-	// testNetworks are those of servers and of what else listens here, such as the simulated vCenter: they need no proxy.
+	// testNetworks are the networks of servers and of other services here, such as the simulated
+	// vCenter: they need no proxy.
 	testNetworks = "198.18.0.0/15"
 )
 

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// Image is what the Deployment and the Jobs run; it is imported, never pulled.
+	// Image is the image of the Deployment and the Jobs; it is imported, never pulled.
 	Image = "drover.local/drover:dev"
 
 	kubeReadyLimit = 3 * time.Minute
@@ -36,7 +36,7 @@ func (t *Testbed) StartKube(ctx context.Context) error {
 	return t.await(ctx, kubeReadyLimit, process, "localkube.log", t.kubeReady)
 }
 
-// kubeReady asks for a ready node, for that comes last.
+// kubeReady waits for a ready node, because the node becomes ready last.
 func (t *Testbed) kubeReady(ctx context.Context) error {
 	if _, err := os.Stat(t.Kubeconfig()); err != nil {
 		return err
@@ -65,7 +65,7 @@ const (
 	cloudAddress = "198.18.0.1"
 	// agentsNodePort is where its servers reach the manager, at the same address.
 	agentsNodePort = "30345"
-	// ServerURL is the manager's, for its servers.
+	// ServerURL is the manager's address for its servers.
 	ServerURL = "https://" + cloudAddress + ":" + agentsNodePort
 	// DemoToken is the API token that the examples and stories use.
 	DemoToken = "drover-demo-token"

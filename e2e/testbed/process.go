@@ -105,7 +105,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// lastLines are those of a log, if there is one.
+// lastLines returns the last lines of a log, or nothing without a log.
 func (t *Testbed) lastLines(logName string) string {
 	content, err := os.ReadFile(t.log(logName))
 	if err != nil {

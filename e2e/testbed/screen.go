@@ -15,7 +15,7 @@ import (
 const stateDirFlag = "--state-dir"
 
 var (
-	// age is a time in a table, as 45s, 2d3h or 3m10s; a bare number is none.
+	// age matches a duration in a table, such as 45s, 2d3h or 3m10s, but not a bare number.
 	age = regexp.MustCompile(`^([0-9.]+(y|d|h|m|s|ms))+$`)
 	// plain needs no quotes in a shell.
 	plain = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
@@ -31,7 +31,7 @@ func (t *Testbed) headline(text string) { t.say("\n\033[1m== %s\033[0m\n", text)
 // say writes to the screen; that it may be gone stops nothing.
 func (t *Testbed) say(format string, args ...any) { _, _ = fmt.Fprintf(t.Out, format, args...) }
 
-// show prints a command as a user would type it, and what it prints.
+// show prints a command as a user would type it, and its output.
 func (t *Testbed) show(command ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		t.say("$ %s\n", t.typed(command))
@@ -70,7 +70,7 @@ func (t *Testbed) showUntil(limit time.Duration, wished func(string) bool, comma
 	}
 }
 
-// withoutAges drops what changes by the passing of time alone.
+// withoutAges drops the values that change with time alone.
 func withoutAges(table string) string {
 	var kept []string
 	for field := range strings.FieldsSeq(table) {

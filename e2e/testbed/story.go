@@ -55,8 +55,8 @@ const answerLimit = 30 * time.Second
 // managerSays prints the manager's last lines about a namespace.
 const managerSays = `kubectl logs -n drover-system deployment/drover-manager --tail 20000 | grep -F -- "$1" | tail -n 60`
 
-// Diagnose tells all that helps to understand a story that failed in a namespace: objects, events, the Jobs' logs, what the
-// manager said. What cannot be had is said in its place.
+// Diagnose prints all that helps to understand a story that failed in a namespace: objects, events,
+// the Jobs' logs, the manager's log. An error is printed in place of a part that cannot be read.
 func (t *Testbed) Diagnose(ctx context.Context, namespace string) string {
 	var out bytes.Buffer
 	show := func(title string, command ...string) {
@@ -77,14 +77,15 @@ func (t *Testbed) Diagnose(ctx context.Context, namespace string) string {
 	return out.String()
 }
 
-// agentsSay prints for each machine of a namespace that has an agent what it reports, and the end of the server's journal about it and the distribution.
+// agentsSay prints the agent's report of each machine in a namespace that has an agent, and the end
+// of the server's journal about the agent and the distribution.
 const agentsSay = `for name in $(kubectl get machines.cluster.x-k8s.io -n "$1" -o jsonpath='{range .items[?(@.spec.bootstrap.configRef.kind=="RKEBootstrap")]}{.metadata.name}{"\n"}{end}'); do
 	echo "-- $name"
 	drover logs "machine/$name" -n "$1" --agent
 	timeout 10 drover ssh "$name" -n "$1" -- journalctl -u drover-agent -u k3s -u k3s-agent -o short-iso -n 120 --no-pager
 done`
 
-// answer is what a command prints, with its error if there was one.
+// answer returns a command's output, followed by its error if it failed.
 func (t *Testbed) answer(ctx context.Context, command []string) []byte {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What is in the state directory.
+// The content of the state directory.
 const (
 	logsDir = "logs"
 	kubeDir = "kube"
@@ -25,7 +25,8 @@ type Options struct {
 	StateDir string
 	// BinDir holds the built binaries and the image; default bin.
 	BinDir string
-	// CacheDir holds what is expensive to make and survives Down: the servers' root file system. Default StateDir/cache.
+	// CacheDir holds files that are expensive to make and survive Down: the servers' root file
+	// system. Default StateDir/cache.
 	CacheDir string
 	// Out takes progress, one line per step.
 	Out io.Writer
@@ -37,7 +38,8 @@ type Testbed struct {
 	isRoot bool
 }
 
-// New fills the defaults and makes the paths absolute: what is started has a working directory of its own. An error means that the working directory is gone.
+// New fills the defaults and makes the paths absolute, because the started processes have other
+// working directories. It returns an error if the working directory no longer exists.
 func New(o Options) (*Testbed, error) {
 	o.StateDir, o.BinDir, o.Out = cmp.Or(o.StateDir, ".drover"), cmp.Or(o.BinDir, "bin"), cmp.Or(o.Out, io.Discard)
 	o.CacheDir = cmp.Or(o.CacheDir, filepath.Join(o.StateDir, "cache"))
@@ -57,8 +59,8 @@ type step struct {
 	run   func(context.Context) error
 }
 
-// Up brings everything up, or what is missing of it, and returns when drivers are ready to make machines.
-// It must run as root, for containers and servers need it.
+// Up starts all parts that do not run, and returns when drivers are ready to make machines. It must
+// run as root, because containers and servers need root.
 func (t *Testbed) Up(ctx context.Context) error {
 	if !t.isRoot {
 		return errors.New("containers and servers need root: run as root")
@@ -108,8 +110,9 @@ func (t *Testbed) in(name string) string { return filepath.Join(t.StateDir, name
 
 func (t *Testbed) log(name string) string { return filepath.Join(t.in(logsDir), name) }
 
-// Down stops everything and removes every trace but CacheDir; it is safe when nothing runs. Of a part that could not be
-// stopped the files stay, for the next try needs them, and so does what is not the testbed's.
+// Down stops everything and removes all files but CacheDir; it is safe if nothing runs. It keeps
+// the files of a part that could not be stopped, because the next run needs them, and files that do
+// not belong to the testbed.
 func (t *Testbed) Down(ctx context.Context) error {
 	var kubeErr, cloudErr error
 	if exists(t.in(kubeDir)) {
@@ -135,14 +138,14 @@ func (t *Testbed) Down(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	// The directory goes when it is empty; else it is told what keeps it.
+	// The directory is removed if it is empty; otherwise its remaining entries are reported.
 	entries, err := os.ReadDir(t.StateDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	for _, entry := range entries {
 		if path := filepath.Join(t.StateDir, entry.Name()); path != t.CacheDir {
-			t.say("  left in place, for it is not the testbed's: %s\n", t.readable(path))
+			t.say("  left in place, because it is not the testbed's: %s\n", t.readable(path))
 		}
 	}
 	if err == nil && len(entries) == 0 {

@@ -330,10 +330,10 @@ func TestDownTouchesNothingThatIsNotItsOwn(t *testing.T) {
 	require.NoError(t, b.Down(t.Context()))
 	require.Equal(t, []string{"cache", "deep", "stories", "thesis"}, b.entries(t))
 	require.DirExists(t, filepath.Join(b.CacheDir, "rootfs"))
-	require.Equal(t, `  left in place, for it is not the testbed's: .drover/cache
-  left in place, for it is not the testbed's: .drover/deep
-  left in place, for it is not the testbed's: .drover/stories
-  left in place, for it is not the testbed's: .drover/thesis
+	require.Equal(t, `  left in place, because it is not the testbed's: .drover/cache
+  left in place, because it is not the testbed's: .drover/deep
+  left in place, because it is not the testbed's: .drover/stories
+  left in place, because it is not the testbed's: .drover/thesis
 `, b.screen.String())
 }
 

@@ -18,7 +18,7 @@ import (
 type Guests interface {
 	// Start starts a guest and returns its address; any error leaves nothing behind.
 	Start(ctx context.Context, name string, seed Seed) (netip.Addr, error)
-	// Stop ends a guest; one that is gone is no error.
+	// Stop ends a guest; a missing guest is not an error.
 	Stop(ctx context.Context, name string) error
 	// Close ends all guests.
 	Close() error
@@ -57,7 +57,7 @@ func (a *Addresses) Stop(context.Context, string) error { return nil }
 // Close does nothing.
 func (a *Addresses) Close() error { return nil }
 
-// Seed is what a guest was started with.
+// Seed is the seed that a guest was started with.
 func (a *Addresses) Seed(name string) Seed {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +89,8 @@ func (s *Servers) Start(ctx context.Context, name string, seed Seed) (netip.Addr
 	return info.Address, nil
 }
 
-// Stop removes a server. One that could not be removed stays known, for the next try.
+// Stop removes a server. If the removal fails, the server stays known, so that it can be tried
+// again.
 func (s *Servers) Stop(ctx context.Context, name string) error {
 	if !s.running[name] {
 		return nil

@@ -33,7 +33,7 @@ func TestServersAreTheLocalClouds(t *testing.T) {
 	_, err = guests.Start(t.Context(), "one", vcenter.Seed{})
 	require.ErrorContains(t, err, "the name one is taken")
 	_, err = guests.Start(t.Context(), "Not A Host", vcenter.Seed{})
-	require.ErrorContains(t, err, `"Not A Host" is no host name`)
+	require.ErrorContains(t, err, `"Not A Host" is not a valid host name`)
 
 	require.NoError(t, guests.Stop(t.Context(), "one"))
 	require.NoError(t, guests.Stop(t.Context(), "one"), "gone already")

@@ -66,7 +66,7 @@ func Destroy(ctx context.Context, at Endpoint, name string) error {
 	})
 }
 
-// inventory logs in and does something with the virtual machines that are no templates.
+// inventory logs in and calls do with the virtual machines that are not templates.
 func inventory(ctx context.Context, at Endpoint, do func(*govmomi.Client, []mo.VirtualMachine) error) error {
 	where := &url.URL{Scheme: "https", Host: at.Address, Path: "/sdk", User: url.UserPassword(at.Username, at.Password)}
 	// The simulator's certificate is its own, and so the driver does not look at it either.
@@ -109,7 +109,7 @@ func WriteEndpoint(stateDir string, endpoint Endpoint) error {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
 	}
-	// Whoever finds the file finds all of it.
+	// The file is replaced atomically, so that readers find it complete.
 	partial := filepath.Join(stateDir, endpointFile+".partial")
 	if err := os.WriteFile(partial, content, 0o600); err != nil {
 		return fmt.Errorf("writing the endpoint: %w", err)

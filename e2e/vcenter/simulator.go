@@ -37,7 +37,7 @@ type Options struct {
 	Listen string
 	// Username and Password that may log in; any other login is refused.
 	Username, Password string
-	// Guests run what is powered on. Default: addresses without a server.
+	// Guests run in powered-on virtual machines. Default: addresses without a server.
 	Guests Guests
 	// Log takes what guests do. Default: nowhere.
 	Log *slog.Logger

@@ -115,7 +115,7 @@ type Seed struct {
 	UserData, MetaData string
 }
 
-// readSeed reads the CD image the driver put into the drive, or what it wrote into guestinfo.
+// readSeed reads the CD image that the driver put into the drive, or its guestinfo.
 func (s *Simulator) readSeed(ctx context.Context, vm *object.VirtualMachine) (Seed, error) {
 	var machine mo.VirtualMachine
 	if err := vm.Properties(ctx, vm.Reference(), []string{"config.hardware.device", "config.extraConfig"}, &machine); err != nil {
@@ -147,7 +147,7 @@ func (s *Simulator) readSeed(ctx context.Context, vm *object.VirtualMachine) (Se
 func (s *Simulator) readImage(ctx context.Context, name string) (Seed, error) {
 	var at object.DatastorePath
 	if !at.FromString(name) {
-		return Seed{}, fmt.Errorf("%q is no path on a datastore", name)
+		return Seed{}, fmt.Errorf("%q is not a path on a datastore", name)
 	}
 	finder := find.NewFinder(s.client.Client)
 	store, err := finder.Datastore(ctx, "/"+Datacenter+"/datastore/"+at.Datastore)
@@ -165,7 +165,7 @@ func (s *Simulator) readImage(ctx context.Context, name string) (Seed, error) {
 	}
 	image, err := isoimage.Read(content)
 	if errors.Is(err, isoimage.ErrNotReadable) {
-		// An image to boot from is no seed.
+		// A boot image does not hold a seed.
 		return Seed{}, nil
 	}
 	if err != nil {

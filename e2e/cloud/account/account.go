@@ -70,7 +70,7 @@ func (a *Account) Close() {
 	a.booting.Wait()
 }
 
-// Info is what the API tells about the account.
+// Info is the API's description of the account.
 var Info = godo.Account{
 	DropletLimit: 10_000, Email: "drover@example.test", Name: "Drover Test", UUID: "5f2b6a0c-3f4e-4a43-9a51-0f4d8c0c7a11",
 	EmailVerified: true, Status: "active",
@@ -116,7 +116,7 @@ type Network struct {
 	used map[netip.Addr]bool // by public address
 }
 
-// Addresses are those of one server.
+// Addresses are the addresses of one server.
 type Addresses struct {
 	Public, Private, IPv6 netip.Addr
 }

@@ -63,7 +63,7 @@ func (a *Account) CreateDroplet(caller Caller, request DropletRequest, boot faul
 	}
 	a.addTags(caller, request.Tags)
 	a.record(caller, d.entry(ledger.OpCreated))
-	// It comes up by itself.
+	// The droplet boots in the background.
 	ctx, stop := context.WithCancel(a.ctx)
 	d.stop = stop
 	a.booting.Go(func() {
@@ -122,7 +122,7 @@ func (a *Account) newDroplet(request DropletRequest, keys []string, boot fault.B
 	return d, nil
 }
 
-// ServerName is what the backend calls the server of a droplet.
+// ServerName is the backend's name for the server of a droplet.
 func ServerName(id int) string { return "d" + strconv.Itoa(id) }
 
 func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
@@ -133,7 +133,7 @@ func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 	spec.UserData = d.userData
 	err := a.opts.Backend.Create(ctx, spec)
 	if ctx.Err() != nil {
-		return // whoever stopped the boot also destroys what was begun
+		return // the caller that stopped the boot also destroys the unfinished server
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,7 +159,7 @@ func (a *Account) bootDroplet(ctx context.Context, d *droplet) {
 	})
 }
 
-// watchStart tells of a droplet whose computer ended by itself as it began, and why.
+// watchStart logs that a droplet's computer ended during its start, and why.
 func (a *Account) watchStart(d *droplet) {
 	ctx, cancel := context.WithTimeout(a.ctx, startTime)
 	defer cancel()
@@ -197,7 +197,7 @@ const (
 	statusOff    = "off"
 )
 
-// droplet is what the account knows of one; guarded by the account's mutex.
+// droplet is the account's record of a droplet; guarded by the account's mutex.
 type droplet struct {
 	ID                  int
 	Region, Size, Image string

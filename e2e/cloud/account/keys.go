@@ -71,7 +71,7 @@ func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.
 	return key, nil
 }
 
-// DeleteKey removes a key. Servers keep what was installed on them.
+// DeleteKey removes a key. Keys that were installed on servers stay there.
 func (a *Account) DeleteKey(caller Caller, identifier string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,8 +22,8 @@ func NewTokens(secrets map[string]string) *Tokens {
 	return t
 }
 
-// Add makes a token under a name of its own and returns its secret, which is of the form the real API uses. A name that is taken is refused: whoever uses
-// that token would be locked out.
+// Add creates a named token and returns its secret, in the form of the real API. A name that is
+// taken is rejected: replacing its token would lock its users out.
 func (t *Tokens) Add(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("adding token: it has no name")

@@ -26,7 +26,7 @@ type Rule struct {
 	Effect Effect
 }
 
-// Request is what a rule looks at.
+// Request holds the properties of a request that rules match.
 type Request struct {
 	Method    string `json:"method"`
 	Path      string `json:"path"`
@@ -74,7 +74,7 @@ type Effect struct {
 	Status  int    `json:"status,omitempty"`
 	ErrorID string `json:"errorID,omitempty"` // default: the API's own for the status
 	Message string `json:"message,omitempty"` // default: the API's own for the status
-	// RetryAfter is told in the Retry-After and ratelimit-reset headers.
+	// RetryAfter is sent in the Retry-After and ratelimit-reset headers.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	// Drop closes the connection without any answer.
 	Drop bool `json:"drop,omitempty"`
@@ -94,7 +94,7 @@ type Boot struct {
 	Delay       time.Duration `json:"delay,omitempty"`       // boots late
 	Never       bool          `json:"never,omitempty"`       // stays new for ever
 	Offline     bool          `json:"offline,omitempty"`     // active, but cannot be reached
-	NoAddress   bool          `json:"noAddress,omitempty"`   // active, but no address is told
+	NoAddress   bool          `json:"noAddress,omitempty"`   // active, but the API reports no address
 	VanishAfter time.Duration `json:"vanishAfter,omitempty"` // gone so long after it became active
 }
 
@@ -113,10 +113,11 @@ var (
 	Unauthorized = Effect{Status: http.StatusUnauthorized}
 	// Quota answers as if the account's droplet limit was reached.
 	Quota = Refused("creating this/these droplet(s) will exceed your droplet limit")
-	// AnswerLost does what was asked and closes the connection without an answer; ConnectionLost closes it before anything was done.
+	// AnswerLost handles the request and closes the connection without an answer; ConnectionLost
+	// closes it before the request is handled.
 	AnswerLost     = Effect{Drop: true, After: true}
 	ConnectionLost = Effect{Drop: true}
-	// Repeated does twice what was asked, and answers the second time.
+	// Repeated handles the request twice, and answers the second time.
 	Repeated = Effect{Repeat: true}
 	// NeverBoots lets a droplet stay new for ever; Offline lets one become active that cannot be reached.
 	NeverBoots = Effect{Boot: &Boot{Never: true}}

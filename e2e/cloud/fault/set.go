@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Set is the ordered list of rules in force; at first there are none. It is safe for concurrent use.
+// Set is the ordered list of active rules, initially empty. It is safe for concurrent use.
 type Set struct {
 	mu     sync.Mutex
 	rules  []*Status
@@ -81,7 +81,7 @@ func (s *Set) Apply(request Request) []Hit {
 	defer s.mu.Unlock()
 	var found []Hit
 	for _, rule := range s.rules {
-		named, _ := path.Match(rule.Name, request.Name) // of a pattern that is none validate told
+		named, _ := path.Match(rule.Name, request.Name) // validate rejected malformed patterns before
 		asked, _ := path.Match(rule.Match, request.Method+" "+request.Path)
 		if rule.Token != "" && rule.Token != request.Token || rule.Name != "" && !named || rule.Match != AnyRequest && !asked {
 			continue

@@ -55,7 +55,7 @@ func (s *Server) SetFault(name string, fault Fault) error {
 	switch fault {
 	case FaultNone, FaultMissing, FaultHTML:
 	default:
-		return fmt.Errorf("setting download fault: there is no fault %q", fault)
+		return fmt.Errorf("setting download fault: unknown fault %q", fault)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,5 +31,5 @@ func TestServer(t *testing.T) {
 	require.NoError(t, s.SetFault("driver", files.FaultMissing))
 	status, _ = get(http.MethodGet, "/driver")
 	require.Equal(t, http.StatusNotFound, status)
-	require.EqualError(t, s.SetFault("driver", "slow"), `setting download fault: there is no fault "slow"`)
+	require.EqualError(t, s.SetFault("driver", "slow"), `setting download fault: unknown fault "slow"`)
 }

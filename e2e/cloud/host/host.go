@@ -1,8 +1,8 @@
-// Package host prepares this machine's network for the servers of a local
-// cloud: one bridge, which one cloud at a time uses.
+// Package host prepares this machine's network for the servers of a local cloud: one bridge, which
+// one cloud at a time uses.
 //
-// It keeps a lock and what it changed under /run/drover, and leaves nothing
-// behind once the cloud has gone. Package cloud uses it.
+// It keeps a lock and the original settings under /run/drover, and leaves nothing behind after the
+// cloud has ended. Package cloud uses it.
 package host
 
 import (
@@ -70,7 +70,7 @@ func Lock(dir string, busy error) (*os.File, error) {
 	return lock, nil
 }
 
-// Close removes the bridge and puts back what was changed.
+// Close removes the bridge and restores the original settings.
 func (h *Host) Close(ctx context.Context) error {
 	return errors.Join(
 		disallowForwarding(ctx), RemoveInterface(ctx, BridgeName), restoreInotify(inotifyLimit, runDir), os.RemoveAll(runDir), h.lock.Close())
@@ -120,7 +120,7 @@ func setUpBridge(ctx context.Context) error {
 	return nil
 }
 
-// RemoveInterface removes a network interface; one that is not there is no error.
+// RemoveInterface removes a network interface; a missing interface is not an error.
 func RemoveInterface(ctx context.Context, name string) error {
 	if _, err := net.InterfaceByName(name); err != nil {
 		return nil //nolint:nilerr // no such interface is what is wanted
@@ -132,7 +132,7 @@ func RemoveInterface(ctx context.Context, name string) error {
 	return err
 }
 
-// forwardRules are only needed where the machine drops what it forwards.
+// forwardRules are needed only if the machine drops forwarded packets.
 var forwardRules = [][]string{{"FORWARD", "-i", BridgeName, "-j", "ACCEPT"}, {"FORWARD", "-o", BridgeName, "-j", "ACCEPT"}}
 
 func disallowForwarding(ctx context.Context) error {
@@ -160,17 +160,18 @@ func run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// wantedInstances is enough for hundreds of servers: systemd as a server's first process holds about six inotify instances, all
-// of them root's, of whom the kernel allows 128 (inotify(7), max_user_instances). Beyond that new servers end as they begin.
+// wantedInstances suffices for hundreds of servers. systemd as a server's first process holds about
+// six inotify instances, all owned by root, and the kernel allows a user 128 (inotify(7),
+// max_user_instances). Beyond that limit new servers end during their start.
 const wantedInstances = 8192
 
 const (
 	inotifyLimit = "/proc/sys/fs/inotify/max_user_instances"
-	// inotifyFile keeps what the limit was.
+	// inotifyFile keeps the original limit.
 	inotifyFile = "inotify-before"
 )
 
-// raiseInotify raises the limit at a path and keeps in the directory what it was.
+// raiseInotify raises the limit at a path and keeps the original limit in the directory.
 func raiseInotify(path, dir string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -193,7 +194,7 @@ func raiseInotify(path, dir string) error {
 	return nil
 }
 
-// restoreInotify sets the limit at a path to what it was before it was raised.
+// restoreInotify restores the original limit at a path.
 func restoreInotify(path, dir string) error {
 	content, err := os.ReadFile(filepath.Join(dir, inotifyFile))
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,7 +1,7 @@
-// Package ledger keeps the record of everything the local cloud ever made.
+// Package ledger records everything that the local cloud ever made.
 //
-// The account and the cloud write to it; tests read it to learn what was made,
-// by which token and request, and what still exists.
+// The account and the cloud write to it. Tests read which objects were made, by which token and
+// request, and which of them still exist.
 package ledger
 
 import (

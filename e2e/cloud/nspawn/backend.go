@@ -34,7 +34,7 @@ var serverName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,11}$`)
 const (
 	// askEvery is how often a server is looked at whose end is awaited.
 	askEvery = 250 * time.Millisecond
-	// consoleTail is how much of a console's log is told.
+	// consoleTail is the length of the console log's reported end.
 	consoleTail = 600
 )
 
@@ -74,7 +74,7 @@ func (b *Backend) Create(ctx context.Context, spec server.Spec) error {
 	if exists(dir.in(completeFile)) {
 		return fmt.Errorf("making server: %s exists already", spec.Name)
 	}
-	// What a crash left of it holds another identity.
+	// The remains of a crash hold another identity.
 	if err := os.RemoveAll(string(dir)); err != nil {
 		return fmt.Errorf("making directory of %s: %w", spec.Name, err)
 	}
@@ -88,14 +88,15 @@ func (b *Backend) Create(ctx context.Context, spec server.Spec) error {
 }
 
 func (b *Backend) start(ctx context.Context, dir serverDir) error {
-	// The image it was made from: a later one would not fit what the server has written over it.
+	// The server keeps its original image, because the server's own layer would not fit a later
+	// one.
 	content, err := os.ReadFile(dir.in(completeFile))
 	if err != nil {
 		return fmt.Errorf("reading image of %s: %w", dir.name(), err)
 	}
 	image := string(content)
 	if !filepath.IsAbs(image) {
-		return fmt.Errorf("reading image of %s: %q is no path of one", dir.name(), image)
+		return fmt.Errorf("reading image of %s: %q is not the path of an image", dir.name(), image)
 	}
 	if !exists(image) {
 		return fmt.Errorf("reading image of %s: %s, which it was made from, is gone", dir.name(), image)
@@ -119,12 +120,13 @@ func (b *Backend) start(ctx context.Context, dir serverDir) error {
 		return err
 	}
 	if err := keeper.save(dir); err != nil {
-		return errors.Join(err, keeper.kill()) // nobody would find it again
+		return errors.Join(err, keeper.kill()) // without its record the process could not be found again
 	}
 	return nil
 }
 
-// PowerCycle pulls the server's plug and puts it in again: what it had in memory is lost, its disk is as it was.
+// PowerCycle pulls the server's plug and puts it in again: its memory is lost, its disk stays as it
+// was.
 func (b *Backend) PowerCycle(ctx context.Context, name string) error {
 	dir, unlock, err := b.open(name)
 	if err != nil {
@@ -162,7 +164,7 @@ func (b *Backend) Running(name string) bool {
 	return err == nil && keeper.alive()
 }
 
-// AwaitEnd waits until the server runs no more, and returns the end of what it printed on its console.
+// AwaitEnd waits until the server has ended, and returns the end of its console output.
 func (b *Backend) AwaitEnd(ctx context.Context, name string) string {
 	ended := func(context.Context) (bool, error) {
 		if b.Running(name) {
@@ -210,7 +212,7 @@ func (b *Backend) dir(name string) serverDir { return serverDir(filepath.Join(b.
 // open returns the server's directory, once no other change of the server is under way, and how to let it go.
 func (b *Backend) open(name string) (serverDir, func(), error) {
 	if !serverName.MatchString(name) {
-		return "", nil, fmt.Errorf("%q is no name of a server", name)
+		return "", nil, fmt.Errorf("%q is not a valid server name", name)
 	}
 	b.mu.Lock()
 	lock, ok := b.locks[name]
@@ -228,15 +230,15 @@ type machinery struct {
 	mountOverlay    func(target, options string) error
 	unmountBelow    func(path string) error
 	cgroups         func(server string) (cgroups, error)
-	command         func(dir serverDir) []string // what is a server once it runs
+	command         func(dir serverDir) []string // the command that runs a server
 	removeInterface func(ctx context.Context, name string) error
 }
 
 // cable is the host's end of a server's network cable, as systemd-nspawn names it.
 func cable(server string) string { return "vb-" + server }
 
-// DestroyAll removes every server that has a directory. What could not be
-// removed keeps its directory, for the next try to find it.
+// DestroyAll removes every server that has a directory. A server that could not be removed keeps
+// its directory, so that the next run finds it.
 func (b *Backend) DestroyAll(ctx context.Context) error {
 	names, err := b.names()
 	if err != nil {

@@ -53,7 +53,8 @@ func (c cgroups) create() error {
 	return nil
 }
 
-// memoryLimit is what a server may have, in bytes. The smallest for a control plane has less; what has no bound takes the whole host with it.
+// memoryLimit is a server's memory limit, in bytes. The smallest server for a control plane has
+// less memory. A server without a limit could exhaust the host's memory.
 const memoryLimit = 4 << 30
 
 func limitMemory(group string) error {
@@ -81,7 +82,7 @@ func inheritCpuset(group string) error {
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
 		if len(strings.TrimSpace(string(inherited))) == 0 {
-			return nil // version 2, which inherits by itself
+			return nil // version 2, whose groups inherit without a setting
 		}
 		if err := os.WriteFile(filepath.Join(group, name), inherited, 0o600); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)

@@ -26,7 +26,7 @@ const rootMode = 0o755
 // serverDir is the directory of one server.
 type serverDir string
 
-// What is in it.
+// The content of a server's directory.
 const (
 	rootDir = "root"
 	// upperDir is the root's upper layer, and workDir what that layer works with.
@@ -36,7 +36,7 @@ const (
 	// copiedFile is there once the root is a whole copy of the image.
 	copiedFile  = "copied"
 	processFile = "process.json"
-	// containerdDir is a place for containerd that is no overlay itself.
+	// containerdDir is containerd's directory, which must not be an overlay itself.
 	containerdDir = "containerd"
 )
 
@@ -97,7 +97,7 @@ func (b *Backend) mountRoot(ctx context.Context, image string, dir serverDir) er
 
 // copyRoot is for state directories on file systems that cannot carry an overlay.
 func copyRoot(ctx context.Context, image string, dir serverDir) error {
-	if err := os.RemoveAll(dir.in(rootDir)); err != nil { // what a crash left of a copy
+	if err := os.RemoveAll(dir.in(rootDir)); err != nil { // the remains of an interrupted copy
 		return err
 	}
 	if err := makeDir(dir.in(rootDir)); err != nil {
@@ -134,7 +134,8 @@ func isMounted(path string) bool {
 // lockEvery is how often a lock that another process holds is tried again.
 const lockEvery = 200 * time.Millisecond
 
-// realPath is absolute and without links, as the kernel tells of mounts; its end may be yet to be made.
+// realPath returns an absolute path without links, as the kernel reports mounts; the end of the
+// path need not exist.
 func realPath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -185,7 +186,7 @@ func writeFile(path, content string, mode os.FileMode) error {
 	return nil
 }
 
-// replaceFile writes a file of ours: whoever finds it finds all of it, also after a crash.
+// replaceFile writes a file atomically: a reader finds either version complete, even after a crash.
 func replaceFile(path, content string) error {
 	fresh := path + ".new"
 	if err := os.WriteFile(fresh, []byte(content), 0o600); err != nil {

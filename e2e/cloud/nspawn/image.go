@@ -21,7 +21,7 @@ import (
 // ImageOptions configures BuildImage.
 type ImageOptions struct {
 	Dir      string    // the cache; one directory per recipe is made in it
-	Progress io.Writer // told what is being done; may be nil
+	Progress io.Writer // receives progress messages; may be nil
 }
 
 // configureScript runs inside the new root. Of systemd's generators, a dozen processes at each boot and reload, and of ifupdown's hooks a test's server
@@ -84,7 +84,7 @@ func build(ctx context.Context, root string, say func(string, ...any)) error {
 	if err := writeFile(filepath.Join(root, "etc/dpkg/dpkg.cfg.d/90-drover"), dpkgConfig, 0o644); err != nil {
 		return err
 	}
-	say("installing %d packages and what they need; this takes a minute or two", len(packages))
+	say("installing %d packages and their dependencies; this takes a minute or two", len(packages))
 	install := []string{"--variant=minbase", "--include=" + strings.Join(packages, ","), suite, root}
 	if mirror != "" { // else it is left to debootstrap
 		install = append(install, mirror)
@@ -104,7 +104,8 @@ func build(ctx context.Context, root string, say func(string, ...any)) error {
 	return unmountBelow(root)
 }
 
-// run tells the end of what a command printed when it fails; when its context ends, all that it started ends with it.
+// run returns the end of a failed command's output in its error; when the context ends, the
+// command's whole process group ends.
 func run(command *exec.Cmd) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
@@ -170,8 +171,8 @@ const suite = "bookworm"
 // LoginUser is the login beside root that every server has; it may use sudo.
 const LoginUser = "ubuntu"
 
-// packages is what is installed. python3-cffi-backend stands here because
-// debootstrap does not follow the virtual package cloud-init's needs lead to.
+// packages are the installed packages. python3-cffi-backend is listed because debootstrap does not
+// resolve the virtual package that cloud-init depends on.
 var packages = []string{
 	"systemd", "systemd-sysv", "dbus", "openssh-server", "cloud-init", "python3-cffi-backend", "iproute2", "iputils-ping",
 	"iptables", "conntrack", "ethtool", "kmod", "procps", "curl", "ca-certificates", "sudo", "netbase", "ifupdown",
@@ -190,8 +191,8 @@ var maskedUnits = []string{
 	"containerd.service", // a Kubernetes that is installed starts its own
 }
 
-// imageFiles are written over the installed system. Host keys are made by us
-// for each server, so cloud-init is told neither to delete nor to make any.
+// imageFiles are written over the installed system. The backend makes the host keys of each server,
+// so cloud-init must neither delete nor make any.
 var imageFiles = map[string]string{
 	"etc/machine-id":                       "",
 	"etc/hostname":                         "localhost\n",
@@ -203,8 +204,8 @@ var imageFiles = map[string]string{
 	kubeletScript:                          kubeletScriptText,
 }
 
-// kubeletUnit makes of a container what a kubelet takes for a machine: systemd-nspawn mounts control groups and kernel settings read-only, keeps
-// mounts private, and has no log of the kernel.
+// kubeletUnit makes a container look like a machine to a kubelet: systemd-nspawn mounts control
+// groups and kernel settings read-only, keeps mounts private, and has no log of the kernel.
 const (
 	kubeletUnit     = "fit-for-kubelet.service"
 	kubeletUnitText = `[Unit]
@@ -232,8 +233,8 @@ mount --make-rshared /
 `
 )
 
-// dpkgConfig makes the installation quick: nobody needs it to survive a power
-// cut, and nobody reads manuals in a test's server.
+// dpkgConfig makes the installation fast: a test's server need not survive a power cut during it,
+// and needs no manuals.
 const dpkgConfig = `force-unsafe-io
 path-exclude=/usr/share/doc/*
 path-exclude=/usr/share/man/*

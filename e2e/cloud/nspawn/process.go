@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/host"
 )
 
-// consoleLog is the file that has what a server prints.
+// consoleLog is the file with a server's console output.
 const consoleLog = "console.log"
 
 // keeperScript starts the server and, as long as it asks for a reboot by
@@ -72,8 +72,8 @@ func startKeeper(dir serverDir, groups cgroups, server []string) (process, error
 	return process{PID: command.Process.Pid, Start: start}, nil
 }
 
-// nspawnCommand gives the server what a Kubernetes inside it needs, too:
-// all capabilities, and a place for containerd that is no overlay itself.
+// nspawnCommand also gives the server the prerequisites of Kubernetes: all capabilities, and a
+// directory for containerd that is not an overlay itself.
 func nspawnCommand(dir serverDir) []string {
 	store := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(dir.in(containerdDir))
 	return []string{
@@ -110,7 +110,7 @@ func (p process) alive() bool {
 	return p.PID > 1 && err == nil && start == p.Start
 }
 
-// kill kills the keeper and what it was about to start.
+// kill kills the keeper and the processes that it was about to start.
 func (p process) kill() error {
 	if !p.alive() {
 		return nil

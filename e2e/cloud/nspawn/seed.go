@@ -72,9 +72,9 @@ const (
 	machineIDFile = "etc/machine-id"
 )
 
-// identity returns the files that must be unlike those of any other server:
-// its SSH host key and its machine id. Made here, the key is known before the
-// first contact, and the server need not spend its boot on making it.
+// identity returns the files that must be unique to a server: its SSH host key and its machine id.
+// Because the backend makes the key, it is known before the first contact, and the server's boot is
+// faster.
 func identity() (private, public, machineID string, err error) {
 	publicKey, privateKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -67,7 +67,8 @@ func NewHandler(opts Options) http.Handler {
 	return http.HandlerFunc(a.serve)
 }
 
-// handlers are what is known of the API: droplets, and the account with its regions, SSH keys and tags.
+// handlers implement the supported part of the API: droplets, and the account with its regions, SSH
+// keys and tags.
 func (a *api) handlers() map[string]handler {
 	acc := a.opts.Account
 	return map[string]handler{
@@ -199,7 +200,8 @@ type call struct {
 	caller caller
 }
 
-// caller is who calls, and what shall go wrong with the servers that he makes. It is in the context of his request.
+// caller identifies the caller, and the faults of the servers that it makes. It is in the context
+// of its request.
 type caller struct {
 	account.Caller
 	boot fault.Boot
@@ -231,7 +233,7 @@ func (c *call) decode(into any) error {
 	return nil
 }
 
-// number returns the id in the path; of what is none, one that nothing has.
+// number returns the id in the path, or 0, which no object has, if the id is not a number.
 func (c *call) number() int {
 	id, _ := strconv.Atoi(c.r.PathValue("id"))
 	return id

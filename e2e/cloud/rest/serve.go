@@ -92,7 +92,7 @@ func (a *api) finish(c *call, effect fault.Effect, handle func(http.ResponseWrit
 	a.fail(c, err)
 }
 
-// saidWith is what the real API says with a status, where it is not the status's own text.
+// saidWith maps a status to the real API's message, if it is not the status's own text.
 var saidWith = map[int][2]string{
 	http.StatusUnauthorized:        {"Unauthorized", "Unable to authenticate you"},
 	http.StatusForbidden:           {"Forbidden", "You are not authorized to perform this operation"},

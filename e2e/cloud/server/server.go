@@ -1,8 +1,8 @@
-// Package server says what a computer of the local cloud is, and holds the
-// backend whose computers exist only as entries in a table.
+// Package server defines a computer of the local cloud, and the backend whose computers exist only
+// as entries in a table.
 //
-// The account describes a computer with a Spec and hands it to a Backend:
-// Instant here for load, or package nspawn for real ones.
+// The account describes a computer with a Spec and hands it to a Backend: Instant here for load, or
+// package nspawn for real ones.
 package server
 
 import (
@@ -33,12 +33,12 @@ type Spec struct {
 type Backend interface {
 	// Create makes the server and starts it; it returns when it is booting.
 	Create(ctx context.Context, spec Spec) error
-	// Destroy removes the server and its every trace; an unknown server is no error.
+	// Destroy removes the server completely; an unknown server is not an error.
 	Destroy(ctx context.Context, name string) error
 	// Running reports whether the server exists and runs.
 	Running(name string) bool
-	// AwaitEnd waits until the server runs no more, and returns what it printed last; nothing when ctx ends before, or when
-	// its servers print nothing.
+	// AwaitEnd waits until the server has ended, and returns its last output. The result is empty
+	// if ctx ends first, or if its servers have no console.
 	AwaitEnd(ctx context.Context, name string) string
 }
 
@@ -51,7 +51,7 @@ type Request struct {
 	UserData string   `json:"userData,omitempty"`
 }
 
-// Info tells of a server started by a Request.
+// Info describes a server started by a Request.
 type Info struct {
 	Name    string     `json:"name"`
 	Address netip.Addr `json:"address"`
@@ -93,5 +93,5 @@ func (i *Instant) Running(name string) bool {
 	return i.running[name]
 }
 
-// AwaitEnd returns at once: what is no computer prints nothing.
+// AwaitEnd returns immediately: a simulated server has no console.
 func (i *Instant) AwaitEnd(context.Context, string) string { return "" }

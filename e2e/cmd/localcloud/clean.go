@@ -17,7 +17,8 @@ const (
 	stopEvery   = 100 * time.Millisecond
 )
 
-// clean stops the cloud that runs from the directory, if one does, and waits for whoever else has the directory.
+// clean stops the cloud that runs from the directory, if any, and waits for other users of the
+// directory.
 func clean(ctx context.Context, stateDir string) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, stopEvery, stopTimeout, true, func(ctx context.Context) (bool, error) {

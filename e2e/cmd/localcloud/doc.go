@@ -1,6 +1,6 @@
-// Command localcloud serves the local cloud and steers one that runs.
+// Command localcloud serves the local cloud and controls a running one.
 //
-// serve reads flags, keeps everything in a state directory and listens until
-// it is told to stop. The other commands are done by the running cloud, which is
-// found through the state directory; clean works without one, also after a crash.
+// serve reads flags, keeps everything in a state directory and listens until it is stopped. The
+// running cloud executes the other commands; it is found through the state directory. clean works
+// without a running cloud, also after a crash.
 package main

@@ -18,10 +18,10 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// What is not done here is asked of the cloud that runs, in the words that were typed.
+	// Other commands are sent to the running cloud with the arguments as typed.
 	root := cloud.Command("", func(command *cobra.Command, _ func(*cloud.Cloud) error) error {
 		output, err := cloud.Ask(command.Context(), stateDir(command), os.Args[1:]...)
-		_, _ = io.WriteString(command.OutOrStdout(), output) // nobody can be told
+		_, _ = io.WriteString(command.OutOrStdout(), output) // a write error has no recipient
 		return err
 	})
 	opts := nspawn.ImageOptions{}
@@ -82,6 +82,6 @@ func serveCommand() *cobra.Command {
 	set.StringVar(&opts.Backend, "backend", cloud.BackendNspawn, "what droplets are: nspawn (real servers) or instant (simulated)")
 	set.StringVar(&opts.RootFSDir, "rootfs-dir", ".drover/rootfs", "directory that caches the servers' root file system")
 	set.StringVar(&opts.Localkube, "localkube", "", "binary that servers find as the installer image of k3s in a registry (default: no registry)")
-	set.StringToStringVar(&opts.Tokens, "token", nil, "a further API token, NAME=SECRET, for all who may list processes to see; may be repeated")
+	set.StringToStringVar(&opts.Tokens, "token", nil, "a further API token, NAME=SECRET, visible in the process list; may be repeated")
 	return command
 }

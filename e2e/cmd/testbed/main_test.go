@@ -69,7 +69,7 @@ func TestDownLeavesAStrangersDirectoryAsItIs(t *testing.T) {
 	require.NoError(t, os.MkdirAll("home/thesis", 0o700))
 	out, err := run(t, "down", "--state-dir", "home", "--cache-dir", "home/cache")
 	require.NoError(t, err)
-	require.Equal(t, "  left in place, for it is not the testbed's: home/thesis\n", out)
+	require.Equal(t, "  left in place, because it is not the testbed's: home/thesis\n", out)
 	require.DirExists(t, "home/thesis")
 	out, err = run(t, "down")
 	require.NoError(t, err, "there is nothing")

@@ -1,5 +1,6 @@
-// Command vcsim is a vCenter on this machine for tests of the vSphere driver: govmomi's simulator, whose virtual machines have
-// guests that are servers of the local cloud. Its state directory tells other commands where it listens and who may log in.
+// Command vcsim is a vCenter on this machine for tests of the vSphere driver: govmomi's simulator,
+// whose virtual machines have guests that are servers of the local cloud. Its state directory holds
+// the address and the login for other commands.
 package main
 
 import (
@@ -117,7 +118,7 @@ func newServeCommand(stateDir *string) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&opts.Listen, "listen", "127.0.0.1:0", "host:port to listen on; port 0 takes a free one")
-	command.Flags().StringVar(&opts.Username, "username", "administrator@vsphere.local", "who may log in")
+	command.Flags().StringVar(&opts.Username, "username", "administrator@vsphere.local", "user name for the login")
 	command.Flags().StringVar(&passwordFile, "password-file", "", "file of the password")
 	command.Flags().StringVar(&cloudDir, "cloud", "", "state directory of the local cloud that runs the guests; without, guests are addresses only")
 	_ = command.MarkFlagRequired("password-file") // fails for an unknown flag only
