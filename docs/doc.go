@@ -1,2 +1,2 @@
-// Package docs is the documentation. It has no code: its tests check what the pages say against the code.
+// Package docs is the documentation. It has no code: its tests compare the pages with the code.
 package docs

@@ -117,7 +117,7 @@ func attacksOnTheAPI() []abuse {
 		create("creates a NodeDriver", func(*tenants) client.Object {
 			return &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "mallory"}, Spec: v3.NodeDriverSpec{URL: "https://198.18.0.1/x", Checksum: strings.Repeat("e3", 32), Active: true}}
 		}),
-		edit("has a NodeDriver load his driver", func(*tenants) client.Object {
+		edit("has a NodeDriver load the attacker's driver", func(*tenants) client.Object {
 			return &v3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "digitalocean"}}
 		},
 			`{"spec":{"url":"https://198.18.0.1/x"}}`),
@@ -134,7 +134,7 @@ func attacksOnTheAPI() []abuse {
 			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: charts.DefaultNamespace, Name: "drover-serving-cert"}}
 		}, `{"data":null}`),
 		remove("takes the webhooks away", hooks),
-		edit("has the webhooks call him", hooks, `{"webhooks":[]}`),
+		edit("has the webhooks call the attacker's server", hooks, `{"webhooks":[]}`),
 		remove("takes a policy away", func(*tenants) client.Object {
 			return &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: admission.StatePolicyName}}
 		}),
@@ -179,7 +179,7 @@ func attacksOnTheAPI() []abuse {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: charts.DefaultNamespace, Name: charts.Name}}
 			return w.mallory.SubResource("token").Create(t.Context(), account, &authenticationv1.TokenRequest{})
 		}},
-		{name: "binds himself to the manager's role", refused: "not currently held", act: func(t *testing.T, w *tenants) error {
+		{name: "binds the attacker's account to the manager's role", refused: "not currently held", act: func(t *testing.T, w *tenants) error {
 			return w.mallory.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: "more"},
 				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: charts.Name},
 				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.here, Name: "mallory"}}})
@@ -253,7 +253,7 @@ func attacksByDocuments() []abuse {
 			}
 			return nil
 		}},
-		{name: "has his API server answer a gigabyte packed into a megabyte", act: func(t *testing.T, w *tenants) error {
+		{name: "has the attacker's API server answer a gigabyte packed into a megabyte", act: func(t *testing.T, w *tenants) error {
 			var called atomic.Bool
 			bomb := packed(t, bytes.Repeat([]byte(" "), 1<<20), 1024)
 			liar := newListener(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -466,7 +466,7 @@ func attacksOnMachines() []abuse {
 			return err
 		}},
 		// The last, for nothing can be made in his namespace afterwards.
-		{name: "has a driver of his run where the drivers are cached, by deleting the namespace", act: func(t *testing.T, w *tenants) error {
+		{name: "has the attacker's driver run where the drivers are cached, by deleting the namespace", act: func(t *testing.T, w *tenants) error {
 			w.mole = w.server(w.mine(t), "mole")
 			kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.here, Name: jobrunner.StateSecretName("mole")}}
 			mine, err := json.Marshal(state.DriverRef{Name: "mine", URL: "https://198.18.0.1/x", Digest: strings.Repeat("bb", 32)})
