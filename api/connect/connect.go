@@ -28,12 +28,13 @@ const (
 // domain keeps a signature of ours from being one of anything else.
 const domain = "drover agent connect v1\n"
 
-// Request is what an agent asks with. Only PublicKey and Time are always there.
+// Request is the request of an agent. Only PublicKey and Time are always set.
 type Request struct {
 	// PublicKey is the agent's ed25519 public key.
 	PublicKey []byte `json:"publicKey"`
-	// Time is the agent's clock. One that differs more than MaxSkew from the endpoint's is answered with 409 and the endpoint's Date, and the agent
-	// asks again with that: a server whose clock is wrong gets in all the same, and a request that somebody recorded does not for long.
+	// Time is the agent's clock. If it differs by more than MaxSkew from the endpoint's, the
+	// endpoint answers 409 with its Date, and the agent retries with that time. A server with a
+	// wrong clock can register, and a recorded request is valid only briefly.
 	Time time.Time `json:"time"`
 	// Nonce makes every request another.
 	Nonce []byte `json:"nonce"`

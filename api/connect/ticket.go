@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// A ticket says that the endpoint has let the holder of a key into a plan Secret before. It opens nothing: it is how any replica knows, without
-// asking the API server, whose requests are heard while strangers behind the same address are not. An agent sends it in TicketHeader when it renews,
-// and with every other request, for it stands behind the token in its kubeconfig.
+// A ticket states that the endpoint gave the holder of a key access to a plan Secret before. It
+// grants no access. It tells every replica, without a request to the API server, whose requests to
+// serve while it rejects unknown clients behind the same address. An agent sends it in TicketHeader
+// when it renews its access. In every other request it follows the token in the agent's kubeconfig.
 
 // TicketHeader carries a ticket to Path.
 const TicketHeader = "Drover-Ticket"
@@ -21,7 +22,8 @@ const (
 	TokenLife = 6 * time.Hour
 	// TicketLife is how long a ticket is good for: an agent that was off for longer is heard as one that is not known yet.
 	TicketLife = 45 * 24 * time.Hour
-	// ticketSeparator is a character that tokens may have and those of an API server do not.
+	// ticketSeparator is a character that bearer tokens may contain and the API server's own tokens
+	// do not.
 	ticketSeparator = "~"
 
 	keySumBytes, endBytes, macBytes = 12, 8, 16

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Token is a bootstrap token: it lets the agent of one machine register once. It names the plan Secret, so that any replica finds what it is
-// good for with one request; the rest is random. What is stored of it is its Hash.
+// Token is a bootstrap token: it lets the agent of one machine register once. It names the plan
+// Secret, so that any replica finds the machine with one request; the rest is random. Only its Hash
+// is stored.
 type Token struct {
 	Namespace, SecretName string
 	random                string
@@ -18,7 +19,7 @@ type Token struct {
 
 const (
 	tokenPrefix = "drover"
-	// maxToken is far above a namespace, a Secret's name and what is random.
+	// maxToken is far above the length of a namespace, a Secret's name and the random part.
 	maxToken = 512
 	// minRandom is what rand.Text gives: 128 bits and more.
 	minRandom = 26
@@ -29,7 +30,8 @@ func NewToken(namespace, secretName string) Token {
 	return Token{Namespace: namespace, SecretName: secretName, random: rand.Text()}
 }
 
-// String is what stands in the bootstrap data and what the agent sends as bearer token. It is a secret.
+// String returns the token for the bootstrap data; the agent sends it as bearer token. It is a
+// secret.
 func (t Token) String() string {
 	return strings.Join([]string{tokenPrefix, t.Namespace, t.SecretName, t.random}, "/")
 }
@@ -40,7 +42,7 @@ func (t Token) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Matches reports whether a stored hash is that of the token, in a time that tells nothing.
+// Matches compares a stored hash with the hash of the token in constant time.
 func (t Token) Matches(hash string) bool {
 	return subtle.ConstantTimeCompare([]byte(t.Hash()), []byte(hash)) == 1
 }
@@ -50,7 +52,7 @@ func ParseToken(s string) (Token, error) {
 	parts := strings.Split(s, "/")
 	if len(s) > maxToken || len(parts) != 4 || parts[0] != tokenPrefix || len(parts[3]) < minRandom ||
 		!validNamespace(parts[1]) || !validSecretName(parts[2]) {
-		return Token{}, errors.New("it is no bootstrap token")
+		return Token{}, errors.New("it is not a bootstrap token")
 	}
 	return Token{Namespace: parts[1], SecretName: parts[2], random: parts[3]}, nil
 }

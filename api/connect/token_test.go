@@ -25,7 +25,7 @@ func TestToken(t *testing.T) {
 	for _, bad := range []string{"", "drover", "drover/a/b", "drover/a/b/", "drover/a/b/short", "other/a/b/" + random, "drover/A/b/" + random,
 		"drover/../b/" + random, "drover/a/b/c/" + random, "drover//b/" + random, "drover/a/" + strings.Repeat("b", 600) + "/" + random} {
 		_, err := connect.ParseToken(bad)
-		require.EqualError(t, err, "it is no bootstrap token", bad)
+		require.EqualError(t, err, "it is not a bootstrap token", bad)
 	}
 }
 

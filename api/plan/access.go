@@ -23,7 +23,7 @@ const (
 	Bootstrap Writer = "bootstrap provider"
 )
 
-// writers has every key of a plan Secret and who may set, change or delete it.
+// writers maps every key of a plan Secret to its writers, which may set, change or delete it.
 var writers = map[string][]Writer{
 	KeyPlan:             {Planner},
 	KeyAppliedPlan:      {Planner},
@@ -31,7 +31,7 @@ var writers = map[string][]Writer{
 	KeyFailureThreshold: {Planner},
 	KeyProbePeriod:      {Planner},
 
-	KeyState:         {Planner, Agent}, // the planner writes pending; what the agent may write is in transitions
+	KeyState:         {Planner, Agent}, // the planner writes pending; transitions lists the agent's states
 	KeyProbeStatuses: {Planner, Agent}, // the planner only deletes it
 
 	KeyRevision:        {Agent},
@@ -76,7 +76,8 @@ func Transitions(from State) []State { return slices.Clone(transitions[from]) }
 // MayWrite is why a writer may not turn one data into another, or nil.
 func MayWrite(w Writer, before, after map[string][]byte) error {
 	for _, key := range Changed(before, after) {
-		// What the agent of an earlier server reported goes when the one of another registers, which has the plan to apply from its beginning.
+		// The reports of an earlier server's agent are removed when another server's agent
+		// registers, because it applies the plan from the beginning.
 		if w == Endpoint && slices.Contains(writers[key], Agent) && (len(after[key]) == 0 || key == KeyState && State(after[key]) == StatePending) {
 			continue
 		}

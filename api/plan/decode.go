@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Bounds of a plan. MaxBytes is what a Secret holds; the others are far above any plan that a planner makes.
+// Bounds of a plan. MaxBytes is the capacity of a Secret; the others are far above any plan that a
+// planner makes.
 const (
 	MaxBytes        = 1 << 20
 	MaxFiles        = 1024
@@ -93,7 +94,7 @@ func (f File) validate() error {
 		return fmt.Errorf("its action %.40q is not known", f.Action)
 	}
 	if f.UID < -1 || f.GID < -1 || f.UID > maxID || f.GID > maxID {
-		return errors.New("its owner is no user's or group's number")
+		return errors.New("its owner is not a valid user or group ID")
 	}
 	if _, err := f.Mode(); err != nil {
 		return err

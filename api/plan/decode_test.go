@@ -41,7 +41,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"an unknown action":             {`{"files":[{"path":"/x","action":"burn"}]}`, "not known"},
 		"content that is no base64":     {`{"files":[{"path":"/x","content":"%"}]}`, "decoding the content of /x"},
 		"a directory with content":      {`{"files":[{"path":"/x","directory":true,"content":"eA=="}]}`, "has no content"},
-		"an owner that is none":         {`{"files":[{"path":"/x","uid":-2}]}`, "no user's"},
+		"an owner that is none":         {`{"files":[{"path":"/x","uid":-2}]}`, "not a valid user"},
 		"an environment without a name": {`{"instructions":[{"env":["=x"]}]}`, "not NAME=value"},
 		"a zero byte":                   {`{"instructions":[{"args":["a\u0000b"]}]}`, "zero byte"},
 		"a periodic one without a name": {`{"periodicInstructions":[{}]}`, "a name of its own"},

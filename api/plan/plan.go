@@ -7,15 +7,15 @@ import (
 	"fmt"
 )
 
-// Plan is what a node's agent must make true: first the files, then the instructions, then for as long as it stands the periodic
-// instructions and the probes.
+// Plan is the desired state that a node's agent applies: first the files, then the instructions,
+// then, until the plan changes, the periodic instructions and the probes.
 type Plan struct {
 	Files                []File                `json:"files,omitempty"`
 	Instructions         []Instruction         `json:"instructions,omitempty"`
 	PeriodicInstructions []PeriodicInstruction `json:"periodicInstructions,omitempty"`
 	// Probes by their names.
 	Probes map[string]Probe `json:"probes,omitempty"`
-	// Error is why there is no plan. The agent shows it and applies nothing.
+	// Error says why the Secret has no plan. The agent shows it and applies nothing.
 	Error string `json:"error,omitempty"`
 }
 
@@ -100,7 +100,7 @@ type Probe struct {
 	TimeoutSeconds   int `json:"timeoutSeconds,omitempty"`
 	SuccessThreshold int `json:"successThreshold,omitempty"`
 	FailureThreshold int `json:"failureThreshold,omitempty"`
-	// HTTPGet is what is asked; an answer of 2xx or 3xx is a success.
+	// HTTPGet is the request of the probe; a status of 2xx or 3xx is a success.
 	HTTPGet HTTPGet `json:"httpGet"`
 }
 
@@ -113,7 +113,7 @@ type HTTPGet struct {
 	CACert     string `json:"caCert,omitempty"`
 }
 
-// Checksum is how plans are told apart: sha256 of the bytes in the Secret, in hex.
+// Checksum identifies a plan: sha256 of the bytes in the Secret, in hex.
 func Checksum(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])

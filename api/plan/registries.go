@@ -53,7 +53,7 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, errors.New("it is no address of http or https")
+		return nil, errors.New("it is not an http or https address")
 	}
 	return u, nil
 }

@@ -11,14 +11,14 @@ import (
 // maxOutputBytes bounds saved output after it is unzipped.
 const maxOutputBytes = 16 << 20
 
-// ProbeStatus is what the agent knows from a probe.
+// ProbeStatus is the state of a probe.
 type ProbeStatus struct {
 	Healthy      bool `json:"healthy,omitempty"`
 	SuccessCount int  `json:"successCount,omitempty"`
 	FailureCount int  `json:"failureCount,omitempty"`
 }
 
-// PeriodicOutput is what the last run of a periodic instruction left.
+// PeriodicOutput is the result of the last run of a periodic instruction.
 type PeriodicOutput struct {
 	Name     string `json:"name"`
 	Stdout   []byte `json:"stdout"`
@@ -31,7 +31,8 @@ type PeriodicOutput struct {
 	LastFailedRunTime string `json:"lastFailedRunTime"`
 }
 
-// AgentStatus is what the agent says of itself and its last attempt, in words. It changes only when one of them does: it holds no time that passes.
+// AgentStatus is the agent's own state and its last attempt, in words. It has no field that changes
+// with time alone, so it is written only if the state or the attempt changes.
 type AgentStatus struct {
 	// Version of the agent, and Platform such as linux/amd64.
 	Version  string `json:"version,omitempty"`
@@ -45,11 +46,12 @@ type AgentStatus struct {
 	Step string `json:"step,omitempty"`
 	// Message says why, in the agent's words; without a Step, why the agent cannot go on with the plan. No output of the instruction is in it.
 	Message string `json:"message,omitempty"`
-	// Output is the end of what the failed instruction said. Instructions are not known to keep secrets out of it: it is for logs, not for conditions.
+	// Output is the end of the failed instruction's output. It may contain secrets: show it in logs
+	// only, never in conditions.
 	Output string `json:"output,omitempty"`
 	// Running is an instruction that has been running for long, and since when; empty otherwise.
 	Running string `json:"running,omitempty"`
-	// RetryAt is when the next attempt starts (RFC 3339); empty when there is none.
+	// RetryAt is when the next attempt starts (RFC 3339); empty if none is planned.
 	RetryAt string `json:"retryAt,omitempty"`
 	// Probes has why a probe that is not healthy is not.
 	Probes map[string]string `json:"probes,omitempty"`
@@ -67,7 +69,7 @@ type Output interface {
 	map[string][]byte | map[string]PeriodicOutput
 }
 
-// DecodeProbeStatuses reads the value of KeyProbeStatuses. No bytes are no statuses.
+// DecodeProbeStatuses reads the value of KeyProbeStatuses. An empty value has no statuses.
 func DecodeProbeStatuses(raw []byte) (map[string]ProbeStatus, error) {
 	var statuses map[string]ProbeStatus
 	return statuses, unmarshal(raw, &statuses)
@@ -127,7 +129,7 @@ func EncodeOutput[T Output](output T) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// DecodeOutput reads what EncodeOutput made. No bytes are no output.
+// DecodeOutput reads the result of EncodeOutput. An empty value has no output.
 func DecodeOutput[T Output](raw []byte) (T, error) {
 	var output T
 	if len(raw) == 0 {

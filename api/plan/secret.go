@@ -30,7 +30,7 @@ const (
 	// KeyAppliedOutput and KeyFailedOutput hold what EncodeOutput makes of the output that instructions save.
 	KeyAppliedOutput = "applied-output"
 	KeyFailedOutput  = "failed-output"
-	// KeyPeriodicOutput holds what EncodeOutput makes of that of periodic instructions.
+	// KeyPeriodicOutput holds the output of periodic instructions, in the format of EncodeOutput.
 	KeyPeriodicOutput = "applied-periodic-output"
 	// KeyFailureCount and KeySuccessCount count attempts at the plan that stands, KeyLastApplyTime is the last one's time (time.UnixDate, UTC).
 	KeyFailureCount  = "failure-count"

@@ -41,7 +41,7 @@ const (
 	TooLargeReason = "TooLarge"
 	// WrongArchitectureReason: the binary is for another kind of computer.
 	WrongArchitectureReason = "WrongArchitecture"
-	// DynamicallyLinkedReason: the binary needs a libc, and there is none where it has to run.
+	// DynamicallyLinkedReason: the binary needs a libc, and the image it runs in has none.
 	DynamicallyLinkedReason  = "DynamicallyLinked"
 	FlagsInvalidReason       = "FlagsInvalid"
 	SchemaIncompatibleReason = "SchemaIncompatible"

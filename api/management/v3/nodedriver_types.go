@@ -22,7 +22,8 @@ const (
 	DefaultsAnnotation = "defaults"
 	// FileAliasesAnnotation lists schemaField:driverField pairs: the user gives content, the driver gets a path.
 	FileAliasesAnnotation = "nodedriver.cattle.io/file-to-field-aliases"
-	// UserDataAnnotation says how the driver takes user data, where that is not known; see docs/kinds/nodedriver.md.
+	// UserDataAnnotation declares how the driver takes user data, for drivers that Drover does not
+	// know; see docs/kinds/nodedriver.md.
 	UserDataAnnotation = "drover.cattle.io/user-data"
 	// UIFieldHintsAnnotation is JSON for a user interface; Drover keeps it and does not read it.
 	UIFieldHintsAnnotation = "io.cattle.nodedriver/ui-field-hints"
@@ -108,7 +109,8 @@ type NodeDriverSpec struct {
 
 // NodeDriverStatus is what Drover found out about a driver.
 type NodeDriverStatus struct {
-	// Conditions; those of objects exported from Rancher have a lastUpdateTime too, which is no reason to refuse them.
+	// Conditions of the driver. In objects exported from Rancher they have a lastUpdateTime too,
+	// which is accepted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

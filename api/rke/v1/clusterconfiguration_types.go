@@ -77,7 +77,8 @@ type ClusterUpgradeStrategy struct {
 	WorkerDrainOptions DrainOptions `json:"workerDrainOptions,omitempty,omitzero"`
 }
 
-// DrainOptions is how a node is drained before it changes. The fields are those of kubectl drain.
+// DrainOptions configures the drain of a node before it changes. The fields are the options of
+// kubectl drain.
 type DrainOptions struct {
 	// Enabled: nodes are drained.
 	// +optional
@@ -114,7 +115,7 @@ type DrainOptions struct {
 	PostDrainHooks []DrainHook `json:"postDrainHooks,omitempty"`
 }
 
-// DrainHook is an annotation of the plan Secret that somebody else sets when the drain may go on.
+// DrainHook is an annotation of the plan Secret that its owner sets when the drain may continue.
 //
 // +kubebuilder:object:generate=false
 type DrainHook struct {
@@ -190,7 +191,7 @@ type KeyToPath struct {
 	// +optional
 	// +kubebuilder:validation:Pattern=`^([0-7]{3,4})?$`
 	Permissions string `json:"permissions,omitempty"`
-	// Hash, if given, is what the content must have: sha256 in base64.
+	// Hash, if set, is the expected sha256 of the content, in base64.
 	// +optional
 	Hash string `json:"hash,omitempty"`
 }
@@ -297,9 +298,10 @@ type ETCDSnapshotS3 struct {
 	// Region of the bucket.
 	// +optional
 	Region string `json:"region,omitempty"`
-	// CloudCredentialName is a Secret with accessKey and secretKey, and with defaults for what is not given here: defaultRegion,
-	// defaultEndpoint, defaultEndpointCA, defaultSkipSSLVerify, defaultBucket, defaultFolder. It may be <namespace>:<name>, and its keys may have
-	// Rancher's form s3credentialConfig-<key>.
+	// CloudCredentialName is a Secret with accessKey and secretKey, and with defaults for fields
+	// that are unset here: defaultRegion, defaultEndpoint, defaultEndpointCA, defaultSkipSSLVerify,
+	// defaultBucket, defaultFolder. It may be <namespace>:<name>, and its keys may have Rancher's
+	// form s3credentialConfig-<key>.
 	// +optional
 	CloudCredentialName string `json:"cloudCredentialName,omitempty"`
 	// Folder in the bucket.
@@ -341,7 +343,7 @@ type RotateCertificates struct {
 	// Generation: another number asks again.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
-	// Services whose certificates are made anew; all when empty.
+	// Services whose certificates are rotated; all if empty.
 	// +optional
 	Services []string `json:"services,omitempty"`
 }

@@ -22,8 +22,9 @@ const (
 	// BootstrapDeliveredCondition is True when the Job has seen on the server that the bootstrap data arrived, Unknown when it could not
 	// look, False when it surely did not arrive or its script has failed; then the machine is not Ready and its server is kept for a look.
 	BootstrapDeliveredCondition = "BootstrapDelivered"
-	// ServerExistsCondition is True when the cloud listed the server the last time it was asked, False when it had and does not any
-	// more, Unknown where nobody can tell or nobody has looked yet. False makes Ready False.
+	// ServerExistsCondition is True if the cloud listed the server at the last scan, False if it
+	// listed the server once and no longer does, Unknown if no scan can determine this or none has
+	// run yet. False makes Ready False.
 	ServerExistsCondition = "ServerExists"
 	// ProviderIDKnownCondition is True when spec.providerID is set.
 	ProviderIDKnownCondition = "ProviderIDKnown"
@@ -51,11 +52,13 @@ const (
 	UserDataTooLargeReason         = "UserDataTooLarge"
 	// BootstrapFormatUnknownReason of a condition that is True: the data is handed over, but most likely nothing reads it.
 	BootstrapFormatUnknownReason = "BootstrapFormatUnknown"
-	// DeliveredReason, NotVerifiedReason and NotDeliveredReason are those of BootstrapDelivered, with BootstrapFailedReason.
+	// DeliveredReason, NotVerifiedReason and NotDeliveredReason are the reasons of
+	// BootstrapDelivered, with BootstrapFailedReason.
 	DeliveredReason    = "Delivered"
 	NotVerifiedReason  = "NotVerified"
 	NotDeliveredReason = "NotDelivered"
-	// UserDataHabitUnknownReason: the driver has a flag for user data, and nobody has said what it takes.
+	// UserDataHabitUnknownReason: the driver has a flag for user data, and its format is not
+	// declared.
 	UserDataHabitUnknownReason = "UserDataHabitUnknown"
 	BootstrapReadyReason       = "BootstrapDataReady"
 	CredentialMissingReason    = "CredentialMissing"
@@ -93,11 +96,13 @@ const (
 	ServerGoneReason        = "ServerGone"
 	AbandonedReason         = "Abandoned"
 	NothingMadeReason       = "NothingMade"
-	// OwnerUnknownReason: a machine that came from a backup is deleted, most likely by the garbage collector, for the CAPI Machine
-	// that its owner reference names was never here. Its server is not removed before somebody says so.
+	// OwnerUnknownReason: a machine that came from a backup is deleted, most likely by the garbage
+	// collector, because the CAPI Machine of its owner reference never existed in this cluster. Its
+	// server is not removed until a user confirms it.
 	OwnerUnknownReason = "OwnerUnknown"
-	// WaitingForMachineDeletionReason: Cluster API has not come to the server yet in deleting the CAPI Machine, whose hooks go before it. So it is
-	// when somebody deletes the infra machine alone, which deletes the Machine.
+	// WaitingForMachineDeletionReason: Cluster API is deleting the CAPI Machine and has not reached
+	// its server yet, because the Machine's hooks run first. This also happens if a user deletes
+	// only the infra machine, which deletes the Machine.
 	WaitingForMachineDeletionReason = "WaitingForMachineDeletion"
 	// RemovalBegunReason: the machine is not being deleted, but the removal of its server was begun: a move or a restore forgot the deletion.
 	RemovalBegunReason = "RemovalBegun"

@@ -4,12 +4,13 @@ package v1
 const (
 	// AvailableCondition of an RKEControlPlane is True while its API answers; Cluster API shows it on the Cluster.
 	AvailableCondition = "Available"
-	// ReconciledCondition is True when all is as the specification says. On a CAPI Machine it tells what the machine waits for.
+	// ReconciledCondition is True if the actual state matches the specification. On a CAPI Machine
+	// its message says why the machine waits.
 	ReconciledCondition = "Reconciled"
 	// PlanAppliedCondition of a CAPI Machine is True when its agent has applied the plan it was given, False when that failed for good.
 	PlanAppliedCondition = "PlanApplied"
-	// WarningsCondition of an RKEControlPlane is True while there is something in its specification that has no effect, or that nobody can
-	// check; it is absent otherwise.
+	// WarningsCondition of an RKEControlPlane is True while a part of its specification has no
+	// effect, or cannot be checked; otherwise it is absent.
 	WarningsCondition = "Warnings"
 )
 
@@ -21,7 +22,7 @@ const (
 	ClusterHasAnotherReason = "ClusterHasAnotherControlPlane"
 	// AuthorityInvalidReason: a Secret with one of the cluster's authorities, most likely the user's own, cannot be used.
 	AuthorityInvalidReason = "AuthorityInvalid"
-	// EndpointInvalidReason: the address that the user gave the cluster's API is none that a kubeconfig could name.
+	// EndpointInvalidReason: the user's address of the cluster's API is not valid in a kubeconfig.
 	EndpointInvalidReason = "EndpointInvalid"
 	// ClusterSecretMissingReason: a Secret that the cluster was made with is gone.
 	ClusterSecretMissingReason = "ClusterSecretMissing"
@@ -41,7 +42,7 @@ const (
 	KubernetesVersionUnknownReason = "KubernetesVersionUnknown"
 	// KubernetesVersionSkewReason: the cluster's servers cannot go to this version from the one that they run.
 	KubernetesVersionSkewReason = "KubernetesVersionSkew"
-	// ReleasesInvalidReason: the catalogue that somebody put in the place of ours cannot be read.
+	// ReleasesInvalidReason: the catalogue that replaces the built-in one cannot be read.
 	ReleasesInvalidReason = "ReleasesInvalid"
 	// NoEtcdMachineReason and NoControlPlaneMachineReason: no machine that stays has the role.
 	NoEtcdMachineReason         = "NoEtcdMachine"
@@ -55,9 +56,10 @@ const (
 	ReferencesExceededReason = "ReferencesExceeded"
 	// PlansExceededReason: so much is in the plan Secrets of the cluster that it is not all looked at.
 	PlansExceededReason = "PlansExceeded"
-	// ConfigInvalidReason: a value of the configuration is none that k3s or RKE2 could take.
+	// ConfigInvalidReason: k3s or RKE2 would reject a value of the configuration.
 	ConfigInvalidReason = "ConfigInvalid"
-	// MachineInvalidReason: a label or a taint that the Machine or its infra machine asks for is none that a Node could have.
+	// MachineInvalidReason: a Node cannot have a label or a taint that the Machine or its infra
+	// machine requests.
 	MachineInvalidReason = "MachineInvalid"
 	// RegistrySecretMissingReason and RegistrySecretInvalidReason are about what spec.registries names.
 	RegistrySecretMissingReason = "RegistrySecretMissing"
@@ -102,7 +104,8 @@ const (
 	ApplyingPlanReason = "ApplyingPlan"
 	// RetryingPlanReason: an attempt failed, and the agent tries again.
 	RetryingPlanReason = "RetryingPlan"
-	// AgentStuckReason: the agent cannot go on with the plan for what is no step of it, such as a full disk, and tries again.
+	// AgentStuckReason: a problem outside of the plan's steps, such as a full disk, stops the
+	// agent; it retries.
 	AgentStuckReason = "AgentStuck"
 	// PlanFailedReason: the agent has tried as often as the plan allows.
 	PlanFailedReason       = "PlanFailed"

@@ -97,13 +97,14 @@ func (m DriverMachine) Owner() (name string, uid types.UID, ok bool) {
 	return "", "", false
 }
 
-// Reference makes this machine the controller of what it makes.
+// Reference is an owner reference that makes this machine the controller of an object.
 func (m DriverMachine) Reference() *metav1.OwnerReference {
 	return metav1.NewControllerRef(m, m.GroupVersionKind())
 }
 
-// Abandoned reports whether the user gave the server up. Either annotation must repeat the machine's name, so that it cannot
-// come from a template, which would turn every failed removal into a server that nobody knows.
+// Abandoned reports whether the user gave the server up. The value of either annotation must be the
+// machine's name, so that it cannot come from a template, which would turn every failed removal
+// into a server without a machine.
 func (m DriverMachine) Abandoned() bool {
 	annotations := m.GetAnnotations()
 	return annotations[AbandonAnnotation] == m.GetName() || annotations[ForceRemoveAnnotation] == m.GetName()

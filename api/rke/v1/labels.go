@@ -34,7 +34,8 @@ const (
 	MachineUIDLabel = "drover.cattle.io/machine-uid"
 	// NodeDriverLabel on a kind's CRD, a Job or a cached binary names the driver.
 	NodeDriverLabel = "io.cattle.node_driver.name"
-	// PeriodicLabel marks ServerScans that the manager made by itself: true, or unused when no machine named the credential any more.
+	// PeriodicLabel marks ServerScans that the manager created periodically: true, or unused if no
+	// machine named the credential any more.
 	PeriodicLabel = "drover.cattle.io/periodic"
 	// AbandonAnnotation on an infra machine that is being deleted gives its server up; the value must be the machine's name.
 	AbandonAnnotation = "drover.cattle.io/abandon"
@@ -45,7 +46,7 @@ const (
 	RetryAnnotation = "drover.cattle.io/retry"
 	// AllowedNamespacesAnnotation on a credential Secret lists namespaces (comma-separated, or *) whose machines and control planes may use it.
 	AllowedNamespacesAnnotation = "drover.cattle.io/allowed-namespaces"
-	// RequestHashAnnotation on a Job is a hash of what it was asked to do.
+	// RequestHashAnnotation on a Job is a hash of its request.
 	RequestHashAnnotation = "drover.cattle.io/request-hash"
 	// BlockMoveAnnotation, which is clusterctl's, on an infra machine or its state Secret holds `clusterctl move` up while a Job may run.
 	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
@@ -68,7 +69,8 @@ const (
 
 	// MachineStateSecretType is the type of <m>-machine-state.
 	MachineStateSecretType = "rke.cattle.io/machine-state"
-	// MachineCredentialSecretType is the type of <m>-machine-credential, which no Job and nobody who logs in needs to read.
+	// MachineCredentialSecretType is the type of <m>-machine-credential. Neither Jobs nor users who
+	// log in need to read it.
 	MachineCredentialSecretType = "rke.cattle.io/machine-credential"
 	// MachineRequestSecretType is the type of the Secret a Job reads its request from.
 	MachineRequestSecretType = "drover.cattle.io/machine-request"
@@ -89,7 +91,8 @@ func Allows(obj metav1.Object, namespace string) bool {
 	return false
 }
 
-// Labels and annotations of a cluster's machines and of their plans. They are Rancher's, but those of drover.cattle.io.
+// Labels and annotations of a cluster's machines and of their plans. They are Rancher's, except for
+// the prefix drover.cattle.io.
 const (
 	// ClusterNameLabel on the objects of a cluster names it.
 	ClusterNameLabel = "rke.cattle.io/cluster-name"
@@ -99,21 +102,25 @@ const (
 	WorkerRoleLabel       = "rke.cattle.io/worker-role"
 	// MachineIDLabel on an RKEBootstrap is the machine's identity in plans. Unlike a UID it is the same after a move (design decision D24).
 	MachineIDLabel = "rke.cattle.io/machine-id"
-	// MachineNodeNameLabel on a CAPI Machine is the name its Node gets; the server's own when there is none.
+	// MachineNodeNameLabel on a CAPI Machine is the name of its Node; default: the server's host
+	// name.
 	MachineNodeNameLabel = "rke.cattle.io/node-name"
-	// TokenBurnedAnnotation on a machine's plan and bootstrap Secrets tells that its agent has reported, and that no token registers another.
+	// TokenBurnedAnnotation on a machine's plan and bootstrap Secrets means that its agent has
+	// reported, and that the token registers no other agent.
 	TokenBurnedAnnotation = "drover.cattle.io/token-burned"
 	// ArmedForAnnotation on a machine's bootstrap Secret is the create attempt that its token is for, and CreateAttemptAnnotation the one that the infra
 	// machine is about to start, with whose server the earlier ones' may not be confused. Other infrastructure providers know neither.
 	ArmedForAnnotation      = "drover.cattle.io/armed-for"
 	CreateAttemptAnnotation = "drover.cattle.io/create-attempt"
-	// ReadmitAgentAnnotation on an RKEBootstrap has a token made for an agent that is not known any more, and goes then; on a bootstrap Secret it tells that the
-	// token is one of those.
+	// ReadmitAgentAnnotation on an RKEBootstrap requests a token for an agent whose key was
+	// lost, and is then removed; on a bootstrap Secret it marks such a token.
 	ReadmitAgentAnnotation = "drover.cattle.io/readmit-agent"
-	// BootstrappedAnnotation on an RKEControlPlane is its name once a server has made the cluster: its Secrets are not made anew from then on, also where a
-	// backup brings them back last. A copy of another name has none of it.
+	// BootstrappedAnnotation on an RKEControlPlane is its name once a server has created the
+	// cluster. From then on its Secrets are not generated again, even if a backup restores them
+	// last. A copy with another name does not match.
 	BootstrappedAnnotation = "drover.cattle.io/bootstrapped"
-	// DataVersionAnnotation on a machine's bootstrap Secret changes with what is in it, but not with its token.
+	// DataVersionAnnotation on a machine's bootstrap Secret changes with its content, but not with
+	// its token.
 	DataVersionAnnotation = "drover.cattle.io/data-version"
 	// OSLabel on a CAPI Machine is linux, which it is without, or windows.
 	OSLabel = "cattle.io/os"
@@ -130,14 +137,16 @@ const (
 	// AgentServerAnnotation on a plan Secret is the server from which its agent has registered, as the server's cloud names it: cloud-init's
 	// name of the cloud and the server's ID there. Absent if the agent does not know.
 	AgentServerAnnotation = "drover.cattle.io/agent-server"
-	// CleansAnnotation on a plan Secret says that its plan cleans the host; the value is that of CleanByPlanAnnotation.
+	// CleansAnnotation on a plan Secret means that its plan cleans the host; the value is the value
+	// of CleanByPlanAnnotation.
 	CleansAnnotation = "drover.cattle.io/cleans"
 	// NodeLabelsAnnotation and NodeTaintsAnnotation on a CAPI Machine are JSON: what its Node gets beside what its infra machine says.
 	NodeLabelsAnnotation = "rke.cattle.io/labels"
 	NodeTaintsAnnotation = "rke.cattle.io/taints"
 	// RunningVersionAnnotation on a CAPI Machine is the version that its control plane wrote into spec.version, which otherwise is a user's.
 	RunningVersionAnnotation = "drover.cattle.io/running-version"
-	// AddressAnnotation and InternalAddressAnnotation on a CAPI Machine are addresses, separated by commas, that take the place of those of its infra machine.
+	// AddressAnnotation and InternalAddressAnnotation on a CAPI Machine are addresses, separated by
+	// commas, that replace the addresses of its infra machine.
 	AddressAnnotation         = "rke.cattle.io/address"
 	InternalAddressAnnotation = "rke.cattle.io/internal-address"
 	// AuthorizedForClustersAnnotation on a Secret or ConfigMap lists the clusters, separated by commas, that may have it as a file.

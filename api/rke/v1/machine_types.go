@@ -37,8 +37,9 @@ type RKEMachineStatus struct {
 	// Ready is what Cluster API read before its v1beta2 contract.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// DriverHash and DriverURL are what the machine was made with, the URL without user, password and query. The state Secret has
-	// it whole, so that the machine can be removed without its NodeDriver.
+	// DriverHash and DriverURL identify the driver that made the machine, the URL without user,
+	// password and query. The state Secret has the whole URL, so that the machine can be removed
+	// without its NodeDriver.
 	// +optional
 	DriverHash string `json:"driverHash,omitempty"`
 	// +optional
@@ -107,8 +108,9 @@ type AttemptStatus struct {
 	LogTail string `json:"logTail,omitempty"`
 }
 
-// MachineAddresses are the addresses of a CAPI Machine's server from outside of the servers' own network and within it: what Cluster API has copied from its
-// infra machine, whosever that is, and in their place, of either kind by itself, what an annotation gives.
+// MachineAddresses returns the addresses of a CAPI Machine's server outside and inside of the
+// servers' own network. They come from the Machine's status, which Cluster API copies from any
+// provider's infra machine. An annotation replaces the addresses of its kind.
 func MachineAddresses(machine *clusterv1.Machine) (external, internal []string) {
 	for _, address := range machine.Status.Addresses {
 		switch address.Type {
@@ -116,7 +118,7 @@ func MachineAddresses(machine *clusterv1.Machine) (external, internal []string) 
 			external = append(external, address.Address)
 		case clusterv1.MachineInternalIP:
 			internal = append(internal, address.Address)
-		default: // names are looked up by somebody else
+		default: // host names are not resolved here
 		}
 	}
 	for annotation, addresses := range map[string]*[]string{AddressAnnotation: &external, InternalAddressAnnotation: &internal} {

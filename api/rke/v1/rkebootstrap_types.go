@@ -5,7 +5,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// RKEBootstrap is one machine's bootstrap: a script that installs the agent. What the machine becomes after that, its plan says.
+// RKEBootstrap is one machine's bootstrap: a script that installs the agent. The machine's plan
+// then configures the machine.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories={cluster-api,drover}
@@ -22,7 +23,7 @@ type RKEBootstrap struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of an RKEBootstrap cannot be changed, for its server was told of it: delete its Machine to have another made"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of an RKEBootstrap cannot be changed, because its server may already use it: delete its Machine to create another one"
 	Spec RKEBootstrapSpec `json:"spec,omitempty"`
 	// +optional
 	Status RKEBootstrapStatus `json:"status,omitempty"`
@@ -40,7 +41,7 @@ type RKEBootstrapSpec struct {
 
 // RKEBootstrapStatus is the observed state of an RKEBootstrap.
 type RKEBootstrapStatus struct {
-	// Conditions say how far it is and what it waits for; Ready sums them up.
+	// Conditions report the progress and the reason of any wait; Ready sums them up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -79,7 +80,7 @@ type RKEBootstrapList struct {
 	Items           []RKEBootstrap `json:"items"`
 }
 
-// RKEBootstrapTemplate is what the RKEBootstraps of MachineDeployments are made from.
+// RKEBootstrapTemplate is the template of the RKEBootstraps of MachineDeployments.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories={cluster-api,drover}
@@ -103,7 +104,7 @@ type RKEBootstrapTemplateSpec struct {
 	Template RKEBootstrapTemplateResource `json:"template"`
 }
 
-// RKEBootstrapTemplateResource is what an RKEBootstrap is made from.
+// RKEBootstrapTemplateResource is the template of an RKEBootstrap.
 type RKEBootstrapTemplateResource struct {
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`

@@ -46,7 +46,7 @@ type RKEClusterSpec struct {
 
 // RKEClusterStatus is the observed state of an RKECluster.
 type RKEClusterStatus struct {
-	// Conditions say how far it is and what it waits for; Ready sums them up.
+	// Conditions report the progress and the reason of any wait; Ready sums them up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -55,7 +55,7 @@ type RKEClusterStatus struct {
 	// Ready is what Cluster API read before its v1beta2 contract.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// FailureDomains are those of the spec; Cluster API takes them over from here.
+	// FailureDomains repeats the failure domains of the spec; Cluster API reads them here.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -102,7 +102,7 @@ type RKEClusterTemplateSpec struct {
 	Template RKEClusterTemplateResource `json:"template"`
 }
 
-// RKEClusterTemplateResource is what an RKECluster is made from.
+// RKEClusterTemplateResource is the template of an RKECluster.
 type RKEClusterTemplateResource struct {
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`

@@ -8,9 +8,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// RKEControlPlane says what a cluster of k3s or RKE2 is to be: version, configuration, and what is done with it. It owns no machines (design
-// decision D21), so it has neither spec.version nor spec.replicas: machines come from MachineDeployments, and which of them are control planes
-// their labels say.
+// RKEControlPlane is the desired state of a cluster of k3s or RKE2: version, configuration, and
+// operations on it. It owns no machines (design decision D21), so it has neither spec.version nor
+// spec.replicas: machines come from MachineDeployments, and their labels say which of them are
+// control planes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=rcp,categories={cluster-api,drover}
@@ -47,8 +48,9 @@ func (c *RKEControlPlane) IsEstablished() bool {
 	return c.Status.Initialized || c.Annotations[BootstrappedAnnotation] == c.Name && c.Name != ""
 }
 
-// BelongsTo reports whether a Cluster names the control plane, or has made its servers with it, whatever it names by now: the Cluster is the owner or, where
-// somebody took that away, the one whose API has answered.
+// BelongsTo reports whether a Cluster refers to the control plane, or has created its servers with
+// it, even if it refers to another one now. Such a Cluster is the owner or, if the owner reference
+// was removed, the Cluster whose API has answered.
 func (c *RKEControlPlane) BelongsTo(cluster *clusterv1.Cluster) bool {
 	if owner := c.ownerCluster(); owner != "" {
 		return c.IsOf(cluster) || owner == cluster.UID
@@ -56,8 +58,10 @@ func (c *RKEControlPlane) BelongsTo(cluster *clusterv1.Cluster) bool {
 	return c.IsOf(cluster) || c.Status.Initialized && c.Labels[clusterv1.ClusterNameLabel] == cluster.Name && c.Namespace == cluster.Namespace
 }
 
-// IsNeededBy reports whether a Machine of a Cluster that it belongs to has, or is to get, a server that would be lost without the control plane. Each of the Cluster
-// that owns it is; one of another Cluster only if it has bootstrap data, which none gets while the Cluster is not the owner: a restore may order owners anew.
+// IsNeededBy reports whether a Machine of a Cluster that it belongs to has, or will get, a server
+// that would be lost without the control plane. This holds for each Machine of the owner Cluster. A
+// Machine of another Cluster needs it only if it has bootstrap data, which it cannot get while that
+// Cluster is not the owner: a restore may change the order of owners.
 func (c *RKEControlPlane) IsNeededBy(cluster *clusterv1.Cluster, machine *clusterv1.Machine) bool {
 	owner := c.ownerCluster()
 	return machine.Spec.Bootstrap.DataSecretName != nil || owner == "" || owner == cluster.UID
@@ -84,7 +88,7 @@ func (c *RKEControlPlane) ownerCluster() types.UID {
 type RKEControlPlaneSpec struct {
 	ClusterConfiguration `json:",inline"`
 
-	// AgentEnvVars are environment variables of the agent and of what it runs.
+	// AgentEnvVars are environment variables of the agent and of the processes that it runs.
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	AgentEnvVars []EnvVar `json:"agentEnvVars,omitempty"`
@@ -109,7 +113,7 @@ type RKEControlPlaneSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^v[0-9]+[.][0-9]+[.][0-9]+(-[0-9A-Za-z.-]+)?[+](k3s|rke2)[0-9A-Za-z.-]*$')",message="kubernetesVersion is a release of k3s or RKE2, such as v1.36.3+k3s1 or v1.36.3+rke2r1"
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// ClusterName is the provisioning Cluster, or the CAPI Cluster where there is none.
+	// ClusterName is the provisioning Cluster, or else the CAPI Cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
@@ -117,14 +121,15 @@ type RKEControlPlaneSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ManagementClusterName string `json:"managementClusterName,omitempty"`
-	// UnmanagedConfig: the files with the distribution's configuration are somebody else's, and no plan has them.
+	// UnmanagedConfig: another tool manages the files of the distribution's configuration, and no
+	// plan includes them.
 	// +optional
 	UnmanagedConfig bool `json:"unmanagedConfig,omitempty"`
 }
 
 // RKEControlPlaneStatus is the observed state of an RKEControlPlane.
 type RKEControlPlaneStatus struct {
-	// Conditions say how far it is and what it waits for; Ready sums them up.
+	// Conditions report the progress and the reason of any wait; Ready sums them up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -150,13 +155,13 @@ type RKEControlPlaneStatus struct {
 	// Replicas counts the control plane's Machines.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
-	// ReadyReplicas counts those of them that are ready.
+	// ReadyReplicas counts the ready ones.
 	// +optional
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// AvailableReplicas counts those of them that are available.
+	// AvailableReplicas counts the available ones.
 	// +optional
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
-	// UpToDateReplicas counts those of them that have what the spec says now.
+	// UpToDateReplicas counts the ones that match the current spec.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 	// Versions are the Kubernetes versions that control planes run, oldest first.

@@ -4,8 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ServerScan looks once for the servers of a cloud account that carry our tags, and says which of them no machine knows. It
-// is an addition to Rancher's kinds. It goes by itself an hour after it is done, unless it says otherwise.
+// ServerScan lists, once, the servers of a cloud account that carry our tags, and reports the
+// servers without a machine. It is an addition to Rancher's kinds. The manager deletes it
+// spec.ttlSecondsAfterFinished after it is done, an hour by default.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sscan,categories={drover}
@@ -70,9 +71,10 @@ type ServerScanSpec struct {
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// ServerScanStatus is what was found.
+// ServerScanStatus is the result of the scan.
 type ServerScanStatus struct {
-	// Conditions say how far it is; Done is True once the list is complete, and what was to be removed is.
+	// Conditions report the progress; Done is True once the list is complete, and the requested
+	// removals have ended.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -86,7 +88,7 @@ type ServerScanStatus struct {
 	// Orphans is the number of servers that have no machine.
 	// +optional
 	Orphans int32 `json:"orphans,omitempty"`
-	// Servers are those that have no machine, or of which that is not certain; at most 500.
+	// Servers have no machine, or it is uncertain whether they have one; at most 500.
 	// +optional
 	// +listType=atomic
 	Servers []ScannedServerStatus `json:"servers,omitempty"`

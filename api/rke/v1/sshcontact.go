@@ -28,7 +28,8 @@ type SSHContact struct {
 	JumpHost string `json:"jumpHost,omitempty"`
 }
 
-// What an SSHContact may say. Users and hosts become arguments of ssh and values of an ssh_config: nothing in them may mean anything else.
+// Patterns and limits of an SSHContact. Users and hosts become arguments of ssh and values of an
+// ssh_config, so no value may have another meaning there.
 const (
 	SSHUserPattern     = `^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$`
 	SSHJumpHostPattern = `^([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?([A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9a-fA-F:.]+\])` +

@@ -124,5 +124,5 @@ func TestCompleteForKubectl(t *testing.T) {
 	require.Equal(t, "web-1\tdigitalocean Running\n:4\n", r.out, "with a description, and last what the shell does besides")
 	name, args = command.Invocation("kubectl_complete-drover", []string{""})
 	r = execute(t, command.Options{Name: name}, "", args...)
-	require.Contains(t, r.out, "why\tTell what a machine or a cluster waits for or why it failed, and what to do next\n")
+	require.Contains(t, r.out, "why\tShow why a machine or a cluster waits or failed, and the next steps\n")
 }

@@ -151,7 +151,7 @@ func TestRetry(t *testing.T) {
 	c.ok(t, "retry", "db-1")
 	require.NotEqual(t, first, c.read(t, waiting).GetAnnotations()["drover.cattle.io/retry"])
 	c.apply(t, strings.NewReplacer("db-1", "db-2", "  conditions:\n", "  conditions:\n  - {type: Paused, status: \"True\", reason: Paused, message: \"\", lastTransitionTime: \"2026-03-01T11:00:00Z\"}\n").Replace(waitingMachine))
-	require.Contains(t, c.ok(t, "retry", "db-2"), "nothing happens until the machine is no longer paused")
+	require.Contains(t, c.ok(t, "retry", "db-2"), "nothing happens while the machine is paused")
 	r := c.drover(t, "retry", "web-1")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, "nothing to try again")
@@ -173,7 +173,7 @@ func TestPause(t *testing.T) {
 	c.apply(t, waitingMachine)
 	c.apply(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: store}\nspec: {paused: true, infrastructureRef: {apiGroup: a.b, kind: C, name: d}}")
 	require.Regexp(t, `(?m)^db-1 .* Paused *$`, c.ok(t, "get"))
-	require.Contains(t, c.ok(t, "retry", "db-1"), "nothing happens until the machine is no longer paused")
+	require.Contains(t, c.ok(t, "retry", "db-1"), "nothing happens while the machine is paused")
 	require.Contains(t, c.ok(t, "why", "db-1"), "The Cluster store is paused, so Drover does not reconcile the machine.")
 }
 
