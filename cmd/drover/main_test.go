@@ -143,7 +143,7 @@ func TestKubectl(t *testing.T) {
 
 	namespace := testkit.Namespace(t)
 	for words, want := range map[string]string{
-		"wh":                  "why\tTell what a machine or a cluster waits for or why it failed, and what to do next\n:4\n",
+		"wh":                  "why\tShow why a machine or a cluster waits or failed, and the next steps\n:4\n",
 		"get -n " + namespace: namespace + "\n:4\n",
 		"scp ./":              ":0\n",
 	} {

@@ -83,7 +83,7 @@ func TestPluginOfNoDriver(t *testing.T) {
 		code, out, errOut := call(t, os.Args[0], []string{"MACHINE_PLUGIN_TOKEN=42", "MACHINE_PLUGIN_DRIVER_NAME=" + name})
 		require.Equal(t, operation.ExitUsage, code)
 		require.Empty(t, out)
-		require.Equal(t, "there is no built-in driver \""+name+"\"\n", errOut)
+		require.Equal(t, "unknown built-in driver \""+name+"\"\n", errOut)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestRead_refuses(t *testing.T) {
 		"no token":                  {Server, "", "token is not set"},
 		"no file of the token":      {Server, "token-file: /none\n", "token-file: open /none"},
 		"a second server":           {Server, token + "server: https://a:6443\n", "localkube has one server"},
-		"a server in parts":         {Server, token + "disable-etcd: true\n", "disable-etcd is no argument"},
+		"a server in parts":         {Server, token + "disable-etcd: true\n", "disable-etcd is not an argument"},
 		"an agent of nobody":        {Agent, token, "server is not set"},
 		"an agent of a wrong place": {Agent, token + "server: a:6443\n", "not of the form"},
 		"an address of IPv6":        {Server, token + "node-ip: 2001:db8::1\n", "one address, of IPv4"},

@@ -74,7 +74,7 @@ func TestRead_refuses(t *testing.T) {
 	for content, says := range map[string]string{
 		"mirrors: [":                                    "reading",
 		"mirror: {}":                                    "unknown field",
-		`mirrors: {"../x": {}}`:                         "no name of a registry",
+		`mirrors: {"../x": {}}`:                         "not a valid registry name",
 		`mirrors: {a: {rewrite: {"^b": c}}}`:            "a rewrite",
 		`mirrors: {a: {endpoint: [mirror.example]}}`:    "is no URL",
 		`mirrors: {a: {endpoint: ["https://%zz.com"]}}`: "is no URL",

@@ -162,7 +162,7 @@ func TestResolveWithFewRights(t *testing.T) {
 	require.Equal(t, "getting genericmachines "+ns+`/db-1: genericmachines.rke-machine.cattle.io "db-1" is forbidden: User "planner" cannot get resource "genericmachines" in API group "rke-machine.cattle.io" in the namespace "`+ns+`"`,
 		inventory.Plain(err))
 	_, err = owners.Resolve(t.Context(), ns, "db-1")
-	require.ErrorContains(t, err, `whether there is a machine "db-1"`)
+	require.ErrorContains(t, err, `whether machine "db-1" exists`)
 	require.ErrorContains(t, err, "you may not get or list: digitaloceanmachines, genericmachines (rke-machine.cattle.io) in namespace "+ns+" (ask your administrator for access)")
 }
 
