@@ -37,7 +37,7 @@ type Options struct {
 	Runner *Runner
 	Clock  clock.Clock
 	Log    logr.Logger
-	// Version and Platform are reported, and what CAChecksum returns at the time.
+	// Version, Platform and the current result of CAChecksum are reported.
 	Version, Platform string
 	CAChecksum        func() string
 	// Fault is for tests: it is asked before each step and each write of the journal, and its error is that step's.

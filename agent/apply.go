@@ -119,7 +119,8 @@ func (a *applier) save(j Journal, of string) error {
 	return a.note(j)
 }
 
-// saved is the output with one more, in a map of its own: earlier journals keep theirs. What no longer fits loses its beginning.
+// saved returns a new map of the outputs with one more, so that earlier journals keep theirs.
+// Outputs over the limit lose their beginning.
 func saved(output map[string][]byte, name string, content []byte) map[string][]byte {
 	all := map[string][]byte{}
 	maps.Copy(all, output)

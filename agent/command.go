@@ -49,7 +49,7 @@ type Runner struct {
 	Work string
 	// KeepWork leaves those, to look into.
 	KeepWork bool
-	// Env is what commands find in their environment beside the plan's.
+	// Env is the environment of commands, in addition to the plan's.
 	Env    []string
 	Images Images
 	// Timeout is how long an instruction may take; instructionTimeout or periodicTimeout when 0.

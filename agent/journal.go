@@ -37,7 +37,7 @@ type Journal struct {
 	// FilesDone and InstructionsDone are the steps that are never done again for this order.
 	FilesDone        bool `json:"filesDone,omitempty"`
 	InstructionsDone int  `json:"instructionsDone,omitempty"`
-	// Output is what instructions save, by name.
+	// Output holds the saved output of instructions, by name.
 	Output map[string][]byte `json:"output,omitempty"`
 	// Step, Message and Tail describe the last failure, as in plan.AgentStatus.
 	Step    string `json:"step,omitempty"`

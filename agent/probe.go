@@ -53,7 +53,8 @@ func newProbes(p plan.Plan, told map[string]plan.ProbeStatus) *probes {
 	return all
 }
 
-// round asks every probe whose delay is over, all at once, waits for the answers, and reports whether there is something to tell.
+// round runs all due probes concurrently, waits for the answers, and reports whether a result
+// changed.
 func (all *probes) round(ctx context.Context, p plan.Plan, since, now time.Time) bool {
 	var wait sync.WaitGroup
 	var mu sync.Mutex
@@ -131,7 +132,7 @@ func ask(ctx context.Context, p plan.Probe) error {
 
 // withoutAddresses is why a request failed: the port that it came from is another each time, and a reason that changes is written again.
 func withoutAddresses(err error) error {
-	err = errors.Unwrap(err) // what http.Client says around it
+	err = errors.Unwrap(err) // http.Client's own prefix
 	for {
 		inner, ok := errors.AsType[*net.OpError](err)
 		if !ok {

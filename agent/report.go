@@ -108,7 +108,7 @@ func tell(status *plan.AgentStatus, v view, j Journal) {
 	}
 }
 
-// observed writes what probes and periodic instructions found, and the agent's status.
+// observed writes the results of probes and periodic instructions, and the agent's status.
 func observed(next map[string][]byte, f findings) error {
 	if f.probes != nil {
 		raw, err := json.Marshal(f.probes)

@@ -15,7 +15,7 @@ var files embed.FS
 const (
 	// Name of the Deployment, service account, roles and bindings.
 	Name = "drover-manager"
-	// DefaultNamespace is where the manager runs unless told otherwise.
+	// DefaultNamespace is the manager's default namespace.
 	DefaultNamespace = "drover-system"
 	// WebhookService is the Service through which the API server reaches the webhooks, and WebhookPort the manager's port.
 	WebhookService = "drover-webhooks"

@@ -1,3 +1,3 @@
-// Package e2e holds the stories: each user-visible promise, told as a script in testdata/*.txtar and played on real
-// containers and real servers (package testbed brings them up).
+// Package e2e holds the stories: each user-visible promise as a script in testdata/*.txtar, run on
+// real containers and real servers (package testbed starts them).
 package e2e

@@ -60,7 +60,8 @@ var components = map[string]func() int{
 	"kubectl":                          func() int { util.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())); return 0 },
 }
 
-// k3s is the name under which this executable stands in for that distribution, and suffix what its version has more.
+// k3s is the name under which this executable replaces that distribution, and suffix the additional
+// part of its version.
 const k3s, suffix = "k3s", "+k3s1"
 
 func main() {

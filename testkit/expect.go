@@ -165,8 +165,8 @@ func Eventually(tb testing.TB, timeout time.Duration, check func() error) {
 	}
 }
 
-// Table is what kubectl get is given of the path of an object or a list: its columns. While the API server's storage of a new
-// kind is not ready (429), it is asked again.
+// Table returns the columns that kubectl get shows for the path of an object or a list. It retries
+// while the API server's storage of a new kind is not ready (429).
 func Table(tb testing.TB, path string) metav1.Table {
 	tb.Helper()
 	clients, err := kubernetes.NewForConfig(Config(tb))

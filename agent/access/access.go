@@ -154,7 +154,7 @@ func (a *Access) Secret() (namespace, name string) {
 	return a.saved.Namespace, a.saved.SecretName
 }
 
-// CAChecksum tells the certificates by which the endpoint is known now; empty for the system's.
+// CAChecksum identifies the certificates that verify the endpoint now; empty for the system's.
 func (a *Access) CAChecksum() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -165,7 +165,8 @@ func (a *Access) CAChecksum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// register asks until it gets an answer. A server may boot before the manager knows of it, and a token that is refused now may be one that is known soon.
+// register retries until it gets an answer. A server may boot before the manager knows it, and the
+// manager may accept a rejected token soon.
 func (a *Access) register(ctx context.Context) error {
 	token, err := os.ReadFile(a.o.TokenFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without it the endpoint may still know the key

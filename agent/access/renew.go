@@ -45,7 +45,7 @@ func (a *Access) renew(ctx context.Context) error {
 	return a.keep(decoded)
 }
 
-// ask sends one request. It goes without our token when we have registered: the key is what tells who we are.
+// ask sends one request. After the registration it carries no token: the key identifies the agent.
 func (a *Access) ask(ctx context.Context) ([]byte, int, error) {
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails

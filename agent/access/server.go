@@ -17,7 +17,8 @@ const InstanceData = "/run/cloud-init/instance-data.json"
 // maxInstanceData bounds the file, which also has cloud-init's whole configuration.
 const maxInstanceData = 4 << 20
 
-// CloudServer returns the server as its cloud names it, from cloud-init's file; empty where that does not tell.
+// CloudServer returns the cloud's name of the server, from cloud-init's file; empty if the file
+// does not contain it.
 func CloudServer(path string) string {
 	file, err := os.Open(path)
 	if err != nil {

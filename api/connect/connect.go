@@ -15,7 +15,7 @@ import (
 // Path of the endpoint that agents register at, with POST.
 const Path = "/v3/connect/agent"
 
-// SignatureHeader carries what Sign makes of the body.
+// SignatureHeader carries the result of Sign for the body.
 const SignatureHeader = "Drover-Signature"
 
 // Bounds of the documents, and of the time by which the clocks may differ.
@@ -61,15 +61,17 @@ type Answer struct {
 	KubeConfig string `json:"kubeConfig"`
 	Namespace  string `json:"namespace"`
 	SecretName string `json:"secretName"`
-	// IssuedAt and ExpiresAt tell the token's life by the endpoint's clock; the agent renews when half of it is over. Neither: it has no end.
+	// IssuedAt and ExpiresAt are the token's lifetime by the endpoint's clock; the agent renews it
+	// at half of it. If both are unset, the token does not expire.
 	IssuedAt  *time.Time `json:"issuedAt,omitempty"`
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// Ticket goes back in TicketHeader with the next request.
 	Ticket string `json:"ticket,omitempty"`
 }
 
-// DecodeRequest reads a request and verifies that its sender holds the key. The endpoint then knows the key and the agent's clock. The names of a request are
-// names that the API server allows, or empty. Errors are short: they repeat nothing of the request, because the endpoint logs them.
+// DecodeRequest reads a request and verifies that its sender has the key. The endpoint then knows
+// the key and the agent's clock. The names of a request are names that the API server allows, or
+// empty. Errors are short and do not quote the request, because the endpoint logs them.
 func DecodeRequest(body []byte, signature string) (Request, error) {
 	if len(body) > MaxRequestBytes {
 		return Request{}, fmt.Errorf("decoding a request of %d bytes: the limit is %d", len(body), MaxRequestBytes)

@@ -29,11 +29,11 @@ const (
 	keySumBytes, endBytes, macBytes = 12, 8, 16
 )
 
-// Ticket is what one says of its holder.
+// Ticket is the content of a ticket.
 type Ticket struct {
 	// Namespace and SecretName are of the plan Secret.
 	Namespace, SecretName string
-	// keySum tells the agent's key.
+	// keySum identifies the agent's key.
 	keySum [keySumBytes]byte
 }
 
@@ -76,7 +76,7 @@ func (t Ticket) mac(secret, said []byte) []byte {
 // WithTicket is a bearer token with a ticket behind it.
 func WithTicket(token, ticket string) string { return token + ticketSeparator + ticket }
 
-// CutTicket takes apart what WithTicket made. A token without a ticket is itself.
+// CutTicket is the inverse of WithTicket. It returns a token without a ticket unchanged.
 func CutTicket(bearer string) (token, ticket string) {
 	token, ticket, _ = strings.Cut(bearer, ticketSeparator)
 	return token, ticket

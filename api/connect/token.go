@@ -21,7 +21,7 @@ const (
 	tokenPrefix = "drover"
 	// maxToken is far above the length of a namespace, a Secret's name and the random part.
 	maxToken = 512
-	// minRandom is what rand.Text gives: 128 bits and more.
+	// minRandom is the length of rand.Text: 128 bits and more.
 	minRandom = 26
 )
 
@@ -36,7 +36,8 @@ func (t Token) String() string {
 	return strings.Join([]string{tokenPrefix, t.Namespace, t.SecretName, t.random}, "/")
 }
 
-// Hash is what may be stored, lower-case hex of a SHA-256. The token is random, so that a plain hash cannot be guessed back.
+// Hash is the stored form, lower-case hex of a SHA-256. The token is random, so a plain hash cannot
+// be reversed by guessing.
 func (t Token) Hash() string {
 	sum := sha256.Sum256([]byte(t.String()))
 	return hex.EncodeToString(sum[:])
@@ -47,7 +48,7 @@ func (t Token) Matches(hash string) bool {
 	return subtle.ConstantTimeCompare([]byte(t.Hash()), []byte(hash)) == 1
 }
 
-// ParseToken reads what String wrote. The error repeats nothing of it.
+// ParseToken reads the result of String. The error does not quote it.
 func ParseToken(s string) (Token, error) {
 	parts := strings.Split(s, "/")
 	if len(s) > maxToken || len(parts) != 4 || parts[0] != tokenPrefix || len(parts[3]) < minRandom ||

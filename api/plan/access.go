@@ -8,14 +8,14 @@ import (
 	"strconv"
 )
 
-// Writer is one of those who write a plan Secret.
+// Writer is a writer of a plan Secret.
 type Writer string
 
 // The writers of a plan Secret.
 const (
 	// Planner delivers plans.
 	Planner Writer = "planner"
-	// Agent tells what became of them.
+	// Agent reports the results of plans.
 	Agent Writer = "agent"
 	// Endpoint registers agents.
 	Endpoint Writer = "endpoint"

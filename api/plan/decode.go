@@ -39,7 +39,7 @@ func Decode(raw []byte) (Plan, error) {
 	return p, nil
 }
 
-// Validate is what Decode checks, for planners that want to know before they deliver.
+// Validate runs the checks of Decode, for planners that check a plan before they deliver it.
 func (p Plan) Validate() error {
 	for _, count := range []struct {
 		what   string
@@ -120,7 +120,7 @@ const (
 	DefaultDirectoryMode = 0o755
 )
 
-// Mode is what Permissions say.
+// Mode parses Permissions.
 func (f File) Mode() (uint32, error) {
 	switch {
 	case f.Permissions != "":

@@ -57,9 +57,9 @@ func NewFile(path, permissions string, content []byte) File {
 	return File{Path: path, Permissions: permissions, Content: base64.StdEncoding.EncodeToString(content)}
 }
 
-// Command is what every instruction runs.
+// Command is the common part of all instructions.
 type Command struct {
-	// Name tells its output apart from others'.
+	// Name identifies its output.
 	Name string `json:"name,omitempty"`
 	// Image is unpacked into the folder the command runs in; none leaves that folder empty.
 	Image string `json:"image,omitempty"`

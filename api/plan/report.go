@@ -39,7 +39,7 @@ type AgentStatus struct {
 	Platform string `json:"platform,omitempty"`
 	// CAChecksum is the sha256, in hex, of the certificates (PEM) by which the agent knows the endpoint: so a next authority is acknowledged.
 	CAChecksum string `json:"caChecksum,omitempty"`
-	// Checksum and Attempt tell which plan and which attempt at it Message is about.
+	// Checksum and Attempt identify the plan and the attempt of Message.
 	Checksum string `json:"checksum,omitempty"`
 	Attempt  int    `json:"attempt,omitempty"`
 	// Step is where the last attempt failed, such as "file /etc/x" or "instruction install"; empty when it did not.
@@ -64,7 +64,8 @@ const (
 	maxStatusBytes  = 256 << 10
 )
 
-// Output is what instructions said, by their names: what KeyAppliedOutput and KeyFailedOutput hold, or KeyPeriodicOutput.
+// Output is the output of instructions, by their names: the content of KeyAppliedOutput and
+// KeyFailedOutput, or of KeyPeriodicOutput.
 type Output interface {
 	map[string][]byte | map[string]PeriodicOutput
 }

@@ -24,10 +24,11 @@ const (
 	KeyFailureThreshold = "failure-threshold"
 	// KeyProbePeriod is the seconds between two rounds of probes; 5 when left out.
 	KeyProbePeriod = "probe-period-seconds"
-	// KeyAppliedChecksum and KeyFailedChecksum tell which plan succeeded or failed last.
+	// KeyAppliedChecksum and KeyFailedChecksum identify the plan that succeeded or failed last.
 	KeyAppliedChecksum = "applied-checksum"
 	KeyFailedChecksum  = "failed-checksum"
-	// KeyAppliedOutput and KeyFailedOutput hold what EncodeOutput makes of the output that instructions save.
+	// KeyAppliedOutput and KeyFailedOutput hold the saved output of instructions, in the format of
+	// EncodeOutput.
 	KeyAppliedOutput = "applied-output"
 	KeyFailedOutput  = "failed-output"
 	// KeyPeriodicOutput holds the output of periodic instructions, in the format of EncodeOutput.
@@ -53,7 +54,7 @@ type State string
 
 // States of a plan. An agent acts on pending and in-progress only; any other word it does not know is an end to it.
 const (
-	// StateNone is the old protocol: the checksums tell.
+	// StateNone is the old protocol: the checksums are the state.
 	StateNone State = ""
 	// StatePending orders the agent to apply the plan from its beginning.
 	StatePending State = "pending"
@@ -71,7 +72,7 @@ func States() []State {
 	return []State{StateNone, StatePending, StateInProgress, StateSucceeded, StateFailed, StateCanceled}
 }
 
-// DefaultAttempts at a plan of the newer protocol that says nothing of them.
+// DefaultAttempts at a plan of the newer protocol that does not set them.
 const DefaultAttempts = 1
 
 // Attempts is how often the agent may try a plan; Unlimited for any number, which max-failures says by -1. Where that is left out, is 0 or cannot be

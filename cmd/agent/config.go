@@ -21,7 +21,7 @@ const (
 	defaultConfig = "/etc/rancher/agent/config.yaml"
 	defaultFolder = "/var/lib/rancher/agent"
 
-	// installedConfig is what our install script writes.
+	// installedConfig is the path that our install script writes.
 	installedConfig = "/etc/drover/agent.yaml"
 )
 
@@ -99,7 +99,8 @@ func parseConfig(content []byte) (*config, error) {
 	return c, nil
 }
 
-// readAuthorities reads what verifies the endpoint; none leaves it to the system's.
+// readAuthorities reads the certificates that verify the endpoint; without any, the system's are
+// used.
 func (c *config) readAuthorities() ([]byte, error) {
 	if c.CAFile == "" {
 		return nil, nil

@@ -47,7 +47,7 @@ func command(env func(string) (string, bool), environ []string) *cobra.Command {
 	verbosity := 0
 	root := &cobra.Command{
 		Use:           "drover-agent",
-		Short:         "Obey this server's plan",
+		Short:         "Apply this server's plan",
 		Args:          cobra.NoArgs,
 		Version:       version,
 		SilenceUsage:  true,
@@ -73,7 +73,7 @@ func command(env func(string) (string, bool), environ []string) *cobra.Command {
 	root.Flags().IntVarP(&verbosity, "verbosity", "v", 0, "1 logs more")
 	root.AddCommand(statusCommand(&file), &cobra.Command{
 		Use:   "validate-config",
-		Short: "Check the configuration and the connection file, and do nothing",
+		Short: "Check the configuration and the connection file, and exit",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := readConfig(file)

@@ -1,5 +1,5 @@
-// Command drover is the command line of Drover. Linked as kubectl-drover it is also a kubectl plugin, and linked as
-// kubectl_complete-drover it is what kubectl asks for the plugin's completions.
+// Command drover is the command line of Drover. Linked as kubectl-drover it is also a kubectl
+// plugin; linked as kubectl_complete-drover it gives kubectl the plugin's completions.
 package main
 
 import (

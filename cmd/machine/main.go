@@ -106,7 +106,7 @@ func inCluster() (corev1client.CoreV1Interface, error) {
 	return client.CoreV1(), nil
 }
 
-// driverEnvironment leaves out what would make a driver believe that it is another's plugin.
+// driverEnvironment drops the variables that would make a driver run as another driver's plugin.
 func driverEnvironment(all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(variable string) bool { return strings.HasPrefix(variable, "MACHINE_") })
 }

@@ -38,9 +38,9 @@ type agentOptions struct {
 }
 
 func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.serverURL, "server-url", "", "how servers reach --agents-bind-address, such as https://drover.example.org or https://192.0.2.10:9345: the agents of machines "+
+	flags.StringVar(&o.serverURL, "server-url", "", "URL of --agents-bind-address for servers, such as https://drover.example.org or https://192.0.2.10:9345: the agents of machines "+
 		"with an RKEBootstrap call there (default: unset, and such machines get no bootstrap data)")
-	flags.StringVar(&o.address, "agents-bind-address", fmt.Sprintf(":%d", charts.AgentsPort), "address that agents call, or 0 for none; unused without --server-url")
+	flags.StringVar(&o.address, "agents-bind-address", fmt.Sprintf(":%d", charts.AgentsPort), "listen address of the agents' endpoint, or 0 for none; unused without --server-url")
 	flags.StringVar(&o.certificate, "agents-cert-secret", "", "TLS Secret in the manager's namespace with the certificate of --server-url, and with ca.crt if servers' own authorities "+
 		"do not verify it (default: an authority of the manager's own signs one)")
 	flags.StringVar(&o.directory, "agents-dir", charts.AgentsDir, "directory of the agents that servers fetch: drover-agent-linux-amd64 and drover-agent-linux-arm64")

@@ -50,7 +50,7 @@ type jobOptions struct {
 // variable is one of the manager's environment; its name is empty when it is not set.
 type variable struct{ name, value string }
 
-// newJobOptions takes the manager's own proxy for the Jobs' unless told otherwise.
+// newJobOptions defaults the Jobs' proxy to the manager's own.
 func newJobOptions(env lookupEnv) jobOptions {
 	first := func(names ...string) variable {
 		for _, name := range names {
@@ -74,22 +74,22 @@ func (j *jobOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&j.pullPolicy, "image-pull-policy", "", "Always, IfNotPresent or Never, for Jobs (default: the cluster's)")
 	flags.StringSliceVar(&j.pullSecrets, "image-pull-secrets", nil, "names of pull Secrets for Jobs; Secrets in the manager's namespace are copied to a Job's namespace while it runs, others must exist in the namespaces of the machines and in drover-drivers")
 	flags.StringToStringVar(&j.nodeSelector, "node-selector", nil, "labels of the nodes that Jobs may run on")
-	flags.StringSliceVar(&j.architectures, "job-architectures", []string{runtime.GOARCH}, "architectures that the image of Jobs is for; they run on nodes of these, "+
+	flags.StringSliceVar(&j.architectures, "job-architectures", []string{runtime.GOARCH}, "architectures of the Jobs' image; Jobs run on nodes of these architectures, "+
 		"and external drivers must be built for each")
 	flags.StringSliceVar(&j.tolerations, "tolerations", nil, "taints that Jobs tolerate, as key=value:Effect, key:Effect or key")
 	flags.StringVar(&j.httpProxy, "job-http-proxy", j.httpProxy, "HTTP_PROXY for Jobs (default: the manager's own)")
 	flags.StringVar(&j.httpsProxy, "job-https-proxy", j.httpsProxy, "HTTPS_PROXY for Jobs (default: the manager's own)")
 	flags.StringVar(&j.noProxy, "job-no-proxy", j.noProxy, "NO_PROXY for Jobs (default: the manager's own); the cluster's API is always added")
 	for _, name := range []string{"job-http-proxy", "job-https-proxy"} {
-		flags.Lookup(name).DefValue = "" // --help does not tell the environment's, which may hold a password
+		flags.Lookup(name).DefValue = "" // --help does not show the environment's value, which may hold a password
 	}
 	flags.StringVar(&j.caFile, "job-ca-file", "", "PEM file of further CA certificates that Jobs trust")
-	flags.DurationVar(&j.deadline, "job-deadline", j.deadline, "time limit of a Job's pod, counted from when the pod is scheduled to a node")
-	flags.DurationVar(&j.ttl, "job-ttl", j.ttl, "how long a Job stays after its end")
+	flags.DurationVar(&j.deadline, "job-deadline", j.deadline, "time limit of a Job's pod, counted from when a node accepts the pod")
+	flags.DurationVar(&j.ttl, "job-ttl", j.ttl, "how long an ended Job is kept")
 	flags.DurationVar(&j.gracePeriod, "job-grace-period", j.gracePeriod, "how long a stopped Job's pod has to save its state")
 	flags.DurationVar(&j.sshTimeout, "job-ssh-timeout", 0, "how long to try to log in to a server (default 2m, or 5m to bootstrap over SSH)")
-	flags.StringToStringVar(&j.requests, "job-requests", nil, "resources a Job asks for (default cpu=50m,memory=96Mi)")
-	flags.StringToStringVar(&j.limits, "job-limits", nil, "resources a Job may use (default cpu=1,memory=768Mi)")
+	flags.StringToStringVar(&j.requests, "job-requests", nil, "resource requests of a Job (default cpu=50m,memory=96Mi)")
+	flags.StringToStringVar(&j.limits, "job-limits", nil, "resource limits of a Job (default cpu=1,memory=768Mi)")
 }
 
 // duration is a flag's value and its default.
@@ -252,7 +252,7 @@ func parseResources(flagName string, values map[string]string) (corev1.ResourceL
 	return out, nil
 }
 
-// Errors never tell the address: it may hold a password.
+// Errors do not quote the address, because it may hold a password.
 var (
 	errProxyPassword = errors.New("holds a user or password, which every user with read access to Jobs could read: use a proxy without authentication")
 	errProxyAddress  = errors.New("is not a valid proxy address, such as http://host:port, https://host:port, socks5://host:port or host:port")

@@ -40,7 +40,7 @@ func command(env lookupEnv) *cobra.Command {
 		Use:   "manager",
 		Short: "Turn docker-machine drivers into Cluster API infrastructure",
 		Long: "The manager runs Drover's controllers and webhooks, and Cluster API's core unless that is installed already.\n" +
-			"It installs its own CRDs, policies and webhook configurations. `manager manifests` prints what runs it in a cluster.",
+			"It installs its own CRDs, policies and webhook configurations. `manager manifests` prints the objects that run it in a cluster.",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -70,7 +70,8 @@ func versionLabels() map[string]string {
 	return map[string]string{"app.kubernetes.io/version": version}
 }
 
-// cacheOptions keep in memory what controllers watch: of Jobs, pods, and what gives access, only ours. For Secrets see capi.NewCache.
+// cacheOptions limit the cache to the objects that controllers watch: of Jobs, pods, and objects
+// that give access, only ours. For Secrets see capi.NewCache.
 func (o *options) cacheOptions() (cache.Options, error) {
 	ours, err := labels.NewRequirement(rkev1.OperationLabel, selection.Exists, nil)
 	if err != nil {
@@ -93,7 +94,7 @@ func (o *options) cacheOptions() (cache.Options, error) {
 	}}, nil
 }
 
-// dropPodSpec drops of Jobs and pods what no controller looks at, which is most of them.
+// dropPodSpec drops the fields of Jobs and pods that no controller reads, which are most of them.
 func dropPodSpec(in any) (any, error) {
 	switch obj := in.(type) {
 	case *batchv1.Job:

@@ -41,7 +41,7 @@ func manifestsCommand() *cobra.Command {
 	o := &manifestOptions{jobs: newJobOptions(func(string) (string, bool) { return "", false })}
 	cmd := &cobra.Command{
 		Use:   "manifests",
-		Short: "Print what runs the manager in a cluster, for kubectl apply --server-side -f -",
+		Short: "Print the objects that run the manager in a cluster, for kubectl apply --server-side -f -",
 		Long: "Print the objects that run the manager in a cluster. Flags about Jobs mean the same as the manager's own.\n" +
 			"The file given as --job-ca-file is read here and becomes a ConfigMap. With --with-crds the output serves as\n" +
 			"clusterctl's infrastructure-components.yaml; --server-url and --agents-service-type may then be variables\n" +
@@ -52,13 +52,13 @@ func manifestsCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.settings.Image, "image", "", "image of the manager (default: --machine-image)")
 	flags.StringVar(&o.settings.Namespace, "namespace", charts.DefaultNamespace, "namespace of the manager")
-	flags.Int32Var(&o.settings.Replicas, "replicas", 1, "managers to run; one of them acts")
+	flags.Int32Var(&o.settings.Replicas, "replicas", 1, "number of managers; one of them is active")
 	flags.StringVar(&o.memoryLimit, "memory-limit", "", "memory limit of the manager's container, at least 256Mi; docs/install.md says how much memory it needs (default 1Gi)")
-	flags.BoolVar(&o.settings.WithCRDs, "with-crds", false, "print our CRDs too")
+	flags.BoolVar(&o.settings.WithCRDs, "with-crds", false, "print Drover's CRDs too")
 	flags.StringVar(&o.settings.CAPI, "capi", string(capi.Auto), "provider of Cluster API's core: auto, embedded or external")
-	flags.StringVar(&o.clientCA, "webhook-client-ca-file", "", "file with the CA certificates, PEM, of the certificate that the API server shows to webhooks; it becomes a ConfigMap")
+	flags.StringVar(&o.clientCA, "webhook-client-ca-file", "", "PEM file of the CA certificates that verify the API server's client certificate at the webhooks; it becomes a ConfigMap")
 	flags.StringArrayVar(&o.settings.Webhooks.APIServerCIDRs, "api-server-cidr", nil, "addresses that API servers call from, such as 192.0.2.10/32; a NetworkPolicy allows only these addresses to reach the webhooks; may be repeated")
-	flags.StringVar(&o.settings.Agents.ServerURL, "server-url", "", "how servers reach Service drover-agents, such as https://drover.example.org; machines with an RKEBootstrap need it (default: no such Service)")
+	flags.StringVar(&o.settings.Agents.ServerURL, "server-url", "", "URL of Service drover-agents for servers, such as https://drover.example.org; machines with an RKEBootstrap need it (default: no such Service)")
 	flags.StringVar(&o.settings.Agents.ServiceType, "agents-service-type", "", "type of Service drover-agents: ClusterIP, NodePort or LoadBalancer (default: NodePort with --agents-node-port, else the cluster's)")
 	flags.Int32Var(&o.settings.Agents.NodePort, "agents-node-port", 0, "port of Service drover-agents on nodes (default: any)")
 	flags.StringArrayVar(&o.managerArgs, "manager-arg", nil, "a further flag of the manager, such as --manager-arg=--v=1; may be repeated")
@@ -139,7 +139,8 @@ func (o *manifestOptions) validate() error {
 	return multierror.Append(nil, p...).ErrorOrNil()
 }
 
-// validateAgents holds the Service of agents to what Kubernetes takes, and its address to what servers can reach.
+// validateAgents validates the Service of agents against Kubernetes' rules, and its address for use
+// by servers.
 func (o *manifestOptions) validateAgents(p *mistakes) {
 	agents := o.settings.Agents
 	if !clusterctlVariable.MatchString(agents.ServerURL) {

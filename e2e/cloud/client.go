@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// EndpointsFile is the file in the state directory that tells where the running cloud listens.
+// EndpointsFile is the file in the state directory with the addresses of the running cloud.
 const EndpointsFile = "endpoints.json"
 
 // ErrNotRunning says that no cloud serves from the state directory.

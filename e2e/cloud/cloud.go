@@ -54,7 +54,8 @@ var ErrRunning = errors.New("another local cloud uses this state directory")
 type Options struct {
 	// Backend is BackendInstant (the default) or BackendNspawn.
 	Backend string
-	// StateDir keeps certificates and servers, and tells others where the cloud listens; needed for nspawn.
+	// StateDir keeps certificates and servers, and the cloud's addresses for other processes;
+	// needed for nspawn.
 	StateDir string
 	// RootFSDir caches the servers' root file system; needed for nspawn.
 	RootFSDir string
@@ -79,7 +80,7 @@ type Cloud struct {
 	opts      Options
 	bind      string          // where the API, proxy and file server listen: on the bridge with nspawn, else on loopback
 	lock      *os.File        // of the state directory
-	authority tls.Certificate // signs what all of them show; its key is kept nowhere
+	authority tls.Certificate // signs the certificates of all of them; its key is not stored
 	network   *account.Network
 	backend   server.Backend
 	real      *nspawn.Backend // the backend, when servers are real
@@ -143,7 +144,7 @@ func (c *Cloud) makeAuthority() error {
 	if c.opts.StateDir == "" {
 		return nil
 	}
-	return os.WriteFile(c.CAFile(), bundle, 0o644) //nolint:gosec // everybody may read what everybody shall trust
+	return os.WriteFile(c.CAFile(), bundle, 0o644) //nolint:gosec // all users can read the authority that they should trust
 }
 
 // lockState makes and locks a state directory, and returns its absolute path.

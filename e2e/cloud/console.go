@@ -50,7 +50,7 @@ func (c *Cloud) console(secret string) http.Handler {
 			answer.Error = err.Error()
 		}
 		answer.Output = output.String()
-		_ = json.NewEncoder(w).Encode(answer) // a client that went away cannot be told
+		_ = json.NewEncoder(w).Encode(answer) // the error of a disconnected client has no recipient
 	})
 }
 
@@ -171,7 +171,7 @@ func (q query) ledger() error {
 
 func (q query) printTable(rows []string) error {
 	table := tabwriter.NewWriter(q.cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	_, _ = io.WriteString(table, strings.Join(rows, "\n")+"\n") // Flush tells
+	_, _ = io.WriteString(table, strings.Join(rows, "\n")+"\n") // Flush returns its error
 	return table.Flush()
 }
 

@@ -64,7 +64,7 @@ func (t *tunnels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// RefusedDestinations returns what clients asked the proxy for in vain.
+// RefusedDestinations returns the destinations that the proxy rejected.
 func (c *Cloud) RefusedDestinations() []string {
 	c.proxy.mu.Lock()
 	defer c.proxy.mu.Unlock()

@@ -20,8 +20,8 @@ var (
 	serverName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
-// StartServer starts a server with the given login and keys, for tests of
-// drivers that take over what already runs.
+// StartServer starts a server with the given login and keys, for tests of drivers that take over an
+// existing server.
 func (c *Cloud) StartServer(ctx context.Context, request server.Request) (server.Info, error) {
 	spec, err := c.reserveServer(request)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Cloud) reserveServer(request server.Request) (server.Spec, error) {
 func (c *Cloud) StopServer(ctx context.Context, name string) error {
 	c.mu.Lock()
 	spec, ok := c.servers[name]
-	delete(c.servers, name) // who stops it at the same time finds none
+	delete(c.servers, name) // a concurrent StopServer does not find it
 	c.mu.Unlock()
 	if !ok {
 		return fmt.Errorf("stopping server %s: %w", name, server.ErrNotFound)

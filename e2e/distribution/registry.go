@@ -20,7 +20,7 @@ const InstallerImage = "rancher/system-agent-installer-k3s:v1.36.3-k3s1"
 // client that reaches it can push.
 type Registry struct {
 	handler http.Handler
-	// installed makes the installer once, when the first request comes: most who serve one are never asked.
+	// installed makes the installer once, at the first request: most registries get none.
 	installed func() error
 }
 

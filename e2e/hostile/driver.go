@@ -70,7 +70,7 @@ func (d *Driver) Create() error {
 	return nil
 }
 
-// GetState knows of no server.
+// GetState always fails, because no server was ever made.
 func (d *Driver) GetState() (state.State, error) {
 	return state.Error, errors.New("no answer about a server that was never made")
 }

@@ -47,7 +47,7 @@ func main() {
 	plugin.RegisterDriver(&Driver{Driver: none.NewDriver("", ""), mode: mode})
 }
 
-// modeMark stands before the name of what to do, at the end of the file.
+// modeMark precedes the mode's name at the end of the file.
 const modeMark = "\nhostile-mode:"
 
 // modeOf reads the mode of the binary at a path; "" if it has none.

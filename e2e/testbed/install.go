@@ -23,7 +23,7 @@ const (
 	testNetworks = "198.18.0.0/15"
 )
 
-// installDrover applies what `manager manifests` prints, as a user without helm would.
+// installDrover applies the output of `manager manifests`, as a user without helm would.
 func (t *Testbed) installDrover(ctx context.Context) error {
 	manifests, err := t.Manifests(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (t *Testbed) installDrover(ctx context.Context) error {
 	return err
 }
 
-// Manifests are what `manager manifests` prints for this testbed.
+// Manifests returns the output of `manager manifests` for this testbed.
 func (t *Testbed) Manifests(ctx context.Context, flags ...string) (string, error) {
 	endpoints, err := t.endpoints()
 	if err != nil {
@@ -89,7 +89,7 @@ func (t *Testbed) register(ctx context.Context) error {
 	})
 }
 
-// UpAndTell brings everything up and tells what to try next.
+// UpAndTell brings everything up and prints the next commands to try.
 func (t *Testbed) UpAndTell(ctx context.Context) error {
 	if err := t.Up(ctx); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (t *Testbed) KubeconfigFor(namespace, path string) error {
 // Path is where a story finds drover, kubectl and localcloud.
 func (t *Testbed) Path() string { return t.BinDir + ":" + t.in(shimsDir) }
 
-// StoryEnv is what stories may refer to: the file server's address and checksum of the plugin.
+// StoryEnv is the environment of stories: the file server's address and checksum of the plugin.
 func (t *Testbed) StoryEnv(ctx context.Context) ([]string, error) {
 	url, checksum, err := t.PublishPlugin(ctx, pluginBinary)
 	if err != nil {
@@ -49,7 +49,8 @@ func (t *Testbed) StoryEnv(ctx context.Context) ([]string, error) {
 	return []string{"PLUGIN_URL=" + url, "PLUGIN_CHECKSUM=" + checksum, "CLOUD_DIR=" + t.CloudDir(), "BIN=" + t.BinDir, "TMPDIR=" + os.TempDir()}, nil
 }
 
-// answerLimit is how long a command of a diagnosis may take: what failed may be what answers it.
+// answerLimit is the time limit of a diagnostic command: the component that answers it may have
+// failed.
 const answerLimit = 30 * time.Second
 
 // managerSays prints the manager's last lines about a namespace.

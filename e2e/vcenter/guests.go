@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
 
-// Guests run what virtual machines run. Methods are called one at a time.
+// Guests run the guests of virtual machines. Methods are called one at a time.
 type Guests interface {
 	// Start starts a guest and returns its address; any error leaves nothing behind.
 	Start(ctx context.Context, name string, seed Seed) (netip.Addr, error)

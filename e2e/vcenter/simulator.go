@@ -25,7 +25,7 @@ const (
 	Datastore  = "LocalDS_0"
 	Network    = "VM Network"
 	Pool       = "/DC0/host/DC0_C0/Resources"
-	// Template is what machines are cloned from.
+	// Template is the template of machines.
 	Template = "debian-12"
 
 	modelMachine = "DC0_C0_RP0_VM0"
@@ -39,7 +39,7 @@ type Options struct {
 	Username, Password string
 	// Guests run in powered-on virtual machines. Default: addresses without a server.
 	Guests Guests
-	// Log takes what guests do. Default: nowhere.
+	// Log receives the events of guests. Default: nowhere.
 	Log *slog.Logger
 }
 
@@ -96,7 +96,7 @@ func (s *Simulator) serve() (err error) {
 	return nil
 }
 
-// furnish makes the template and logs in for what only an administrator does.
+// furnish makes the template and logs in for the administrator's actions.
 func (s *Simulator) furnish(ctx context.Context) error {
 	client, err := govmomi.NewClient(ctx, s.server.URL, true)
 	if err != nil {
@@ -149,7 +149,8 @@ func (s *Simulator) Close() error {
 	return err
 }
 
-// change alters a virtual machine from within the simulator, for what no client of a vCenter may say.
+// change modifies a virtual machine from within the simulator, for properties that a vCenter's
+// clients cannot set.
 func (s *Simulator) change(ref types.ManagedObjectReference, alter func(*simulator.VirtualMachine) []types.PropertyChange) {
 	ctx := simulator.SpoofContext()
 	ctx.Map = simulator.Map

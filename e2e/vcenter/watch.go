@@ -110,7 +110,7 @@ const (
 	guestInfoData = "guestinfo.cloud-init.config.data"
 )
 
-// Seed is what cloud-init finds on a virtual machine.
+// Seed is the cloud-init seed of a virtual machine.
 type Seed struct {
 	UserData, MetaData string
 }

@@ -12,7 +12,7 @@ import (
 // reserved are the names at / that are not a binary's.
 var reserved = []string{"etc", "home", "tmp", "usr"}
 
-// check refuses what would make an image that does not run.
+// check rejects options whose image would not run.
 func (o options) check(links []file) error {
 	if _, known := machines[o.arch]; !known {
 		return fmt.Errorf("architecture %q is not supported: amd64 or arm64", o.arch)

@@ -4,8 +4,9 @@
 //	image [flags] BINARY [BINARY]
 //	image push IMAGE TARBALL [TARBALL]
 //
-// The image has no shell and no package manager: the binaries at /, the CA certificates of the building machine,
-// /etc/passwd with user 1000, and nothing else but what -base brings. The same files give the same image digest.
+// The image has no shell and no package manager. It contains the binaries at /, the CA certificates
+// of the building machine, /etc/passwd with user 1000, and the files of -base. The same files give
+// the same image digest.
 package main
 
 import (

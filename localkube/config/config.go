@@ -129,7 +129,7 @@ func (c *Config) addresses(v values) error {
 	return nil
 }
 
-// refuse tells what localkube cannot be.
+// refuse returns an error for a configuration that localkube does not support.
 func (c *Config) refuse() error {
 	if c.Token == "" {
 		return errors.New("token is not set")

@@ -1,9 +1,9 @@
-// Package datadir owns what localkube keeps on disk: the paths below one data
-// directory, the settings that must survive a restart (ports, names, address
-// ranges) and the lock that lets one process at a time use them.
+// Package datadir owns localkube's files on disk: the paths below one data directory, the settings
+// that must survive a restart (ports, names, address ranges) and the lock that lets one process at
+// a time use them.
 //
-// It reads and writes DATA/config.json and DATA/lock. Everything else in the
-// directory belongs to the package that writes it; they all ask Dir for paths.
+// It reads and writes DATA/config.json and DATA/lock. Every other file in the directory belongs to
+// the package that writes it; they all ask Dir for paths.
 package datadir
 
 import (
@@ -48,8 +48,8 @@ func (d Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{string(d)}, elem...)...)
 }
 
-// Write stores a file below the directory, atomically and readable by its
-// owner only: most of what localkube writes is, or leads to, a credential.
+// Write stores a file below the directory, atomically and readable by its owner only, because most
+// of localkube's files contain or lead to a credential.
 func (d Dir) Write(content []byte, elem ...string) error {
 	path := d.Path(elem...)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -67,7 +67,7 @@ func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
 // Log is the log file of a component.
 func (d Dir) Log(component string) string { return d.Path("logs", component+".log") }
 
-// LockedError tells which process holds a data directory.
+// LockedError names the process that holds a data directory.
 type LockedError struct {
 	Dir Dir
 	PID int

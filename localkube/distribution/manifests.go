@@ -77,8 +77,9 @@ func manifests(folder string) (map[string]string, error) {
 	return found, nil
 }
 
-// apply makes a file's objects those that are there of it. They are a set of kubectl's, whose parent is a Secret; an object of ours keeps the set
-// from being empty, which kubectl refuses. What kubectl caches goes into the data directory, for a service of systemd has no HOME.
+// apply makes the existing objects match a file. They are an ApplySet of kubectl, whose parent is a
+// Secret; an object of ours keeps the set from being empty, which kubectl rejects. kubectl's cache
+// is in the data directory, because a service of systemd has no HOME.
 func (m *machine) apply(ctx context.Context, name, content string) error {
 	set := "manifest-" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

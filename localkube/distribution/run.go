@@ -47,11 +47,12 @@ type machine struct {
 	// running ends with the run.
 	running context.Context
 	say     func(format string, args ...any)
-	// background is what ends with the run.
+	// background holds the tasks that end with the run.
 	background sync.WaitGroup
 }
 
-// Run runs a server or an agent until the context ends or a component fails, and tells systemd when the Node is ready. Its steps go to log.
+// Run runs a server or an agent until the context ends or a component fails, and notifies systemd
+// when the Node is ready. It logs its steps.
 func Run(ctx context.Context, role config.Role, file string, log io.Writer) (err error) {
 	m := &machine{sup: process.New(), say: func(format string, args ...any) { _, _ = fmt.Fprintf(log, format+"\n", args...) }}
 	if err := m.configure(role, file); err != nil {

@@ -15,16 +15,17 @@ type Pair struct{ Certificate, Key string }
 
 // Files are the paths of the certificates, keys and authorities of a control plane's components.
 type Files struct {
-	// ServerCA signs what servers show, ClientCA what clients show.
+	// ServerCA signs server certificates, ClientCA client certificates.
 	ServerCA  string
 	ClientCA  Pair
 	APIServer Pair
 	// Kubelet is the API server's client certificate for kubelets.
 	Kubelet Pair
-	// ProxyCA and Proxy are for extensions of the API server, who know it by ProxyName.
+	// ProxyCA and Proxy are for extensions of the API server, which identify it by ProxyName.
 	ProxyCA string
 	Proxy   Pair
-	// EtcdCA signs what etcd's servers and clients show, EtcdPeerCA what its members show.
+	// EtcdCA signs the certificates of etcd's servers and clients, EtcdPeerCA those that its
+	// members use with each other.
 	EtcdCA, EtcdPeerCA               string
 	EtcdServer, EtcdPeer, EtcdClient Pair
 	// ServiceAccountKey signs tokens, which the API server checks by it.

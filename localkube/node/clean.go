@@ -240,7 +240,7 @@ func remember(dir datadir.Dir) error {
 
 func marker(dir datadir.Dir) string { return dir.Path("node", "restore.json") }
 
-// recall reads what remember recorded; ok is false on a machine that is clean.
+// recall reads the record of remember; ok is false without one.
 func recall(dir datadir.Dir) (state before, ok bool, err error) {
 	raw, err := os.ReadFile(marker(dir))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -147,8 +147,7 @@ func connect(ctx context.Context, dir datadir.Dir) (internalapi.RuntimeService, 
 }
 
 const (
-	// containerGrace is what containers get between SIGTERM and SIGKILL when
-	// the node stops.
+	// containerGrace is the time of containers between SIGTERM and SIGKILL when the node stops.
 	containerGrace = 3
 	sandboxTimeout = 30 * time.Second
 )

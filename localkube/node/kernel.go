@@ -74,7 +74,7 @@ func netnsMounts() (mounted, below bool, err error) {
 // podCgroup is the kubelet's cgroup for all pods, in every hierarchy.
 const podCgroup = "kubepods"
 
-// removeCgroups kills what still runs in pods' cgroups and removes them.
+// removeCgroups kills the remaining processes in pods' cgroups and removes the cgroups.
 func removeCgroups(ctx context.Context) error {
 	roots, _ := filepath.Glob("/sys/fs/cgroup/*/" + podCgroup) // only a bad pattern is an error
 	roots = append(roots, "/sys/fs/cgroup/"+podCgroup)

@@ -13,7 +13,8 @@ import (
 // images or pods for want of disk: images that were imported by hand cannot be
 // pulled again.
 func (n *Node) kubelet() (process.Spec, error) {
-	// Pods get no name server: nothing then leaves the machine. A kubelet that is not told one of the cluster's warns on every pod.
+	// Pods get no name server, so that no query leaves the machine. Without a name server of the
+	// cluster, a kubelet warns on every pod.
 	if err := n.Dir.Write([]byte("# localkube: no name server\n"), "resolv.conf"); err != nil {
 		return process.Spec{}, err
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// stopGrace is what kubelet, kube-proxy and containerd get to end.
+	// stopGrace is the time for kubelet, kube-proxy and containerd to end.
 	stopGrace = 10 * time.Second
 	askEvery  = 250 * time.Millisecond
 
@@ -33,7 +33,7 @@ const (
 	containerdName = "containerd"
 )
 
-// Config is what New needs.
+// Config configures New.
 type Config struct {
 	// Name is the Node's, Address its InternalIP.
 	Name    string

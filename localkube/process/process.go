@@ -27,9 +27,10 @@ const Self = "/proc/self/exe"
 type Spec struct {
 	// Name identifies the component in messages.
 	Name string
-	// Path is the executable and Args its arguments, without argv[0]. The
-	// environment is the parent's without the proxy settings: components speak
-	// to each other and to pods, directly. Whether all is ready, only the parent tells systemd.
+	// Path is the executable and Args its arguments, without argv[0]. The environment is the
+	// parent's without the proxy settings, because components connect to each other and to pods
+	// directly, and without systemd's notification socket, because only the parent reports
+	// readiness.
 	Path string
 	Args []string
 	// Log is the file that stdout and stderr are appended to.

@@ -1,4 +1,5 @@
-// Package registries turns registries.yaml of k3s into what containerd reads: a hosts.toml for each registry, and credentials.
+// Package registries converts k3s' registries.yaml to containerd's configuration: a hosts.toml for
+// each registry, and credentials.
 package registries
 
 import (

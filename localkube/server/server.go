@@ -35,7 +35,7 @@ const (
 	failGrace = 2 * time.Second
 )
 
-// Options say what to run.
+// Options configure the server.
 type Options struct {
 	// DataDir is where everything is kept.
 	DataDir string

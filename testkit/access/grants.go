@@ -59,7 +59,7 @@ func Grants(rules []rbacv1.PolicyRule) []Grant {
 	return out
 }
 
-// Difference is what does not fit.
+// Difference lists the mismatches of grants and requests.
 type Difference struct {
 	// Missing was used and is not granted.
 	Missing []string

@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// maxRefusal is how much of a refusal is read to tell its kind.
+// maxRefusal is the part of a rejection's body that is read to determine its kind.
 const maxRefusal = 64 << 10
 
 // Recorder is a proxy in front of an API server that records requests. Each client has its own
@@ -125,7 +125,7 @@ func (r *Recorder) note(response *http.Response) error {
 	return nil
 }
 
-// refusedByRBAC tells a request that its user may not make from one that admission refuses.
+// refusedByRBAC reports whether RBAC, not admission, rejected a request.
 func refusedByRBAC(response *http.Response) (bool, error) {
 	if response.StatusCode != http.StatusForbidden {
 		return false, nil

@@ -74,7 +74,8 @@ type NodeDriverSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
-	// Checksum of what URL serves, in hex; its length tells the kind: 32 md5, 40 sha1 (both warned about), 64 sha256, 128 sha512.
+	// Checksum of the file at URL, in hex; its length selects the algorithm: 32 md5, 40 sha1 (both
+	// cause a warning), 64 sha256, 128 sha512.
 	// +optional
 	// +kubebuilder:default=""
 	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64}|[0-9a-fA-F]{128})?$`
@@ -107,7 +108,7 @@ type NodeDriverSpec struct {
 	ProviderIDTemplate string `json:"providerIDTemplate,omitempty"`
 }
 
-// NodeDriverStatus is what Drover found out about a driver.
+// NodeDriverStatus is the observed state of a driver.
 type NodeDriverStatus struct {
 	// Conditions of the driver. In objects exported from Rancher they have a lastUpdateTime too,
 	// which is accepted.

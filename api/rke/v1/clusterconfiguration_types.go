@@ -9,7 +9,8 @@ import (
 // loses a digit. Its schema is an object without properties: with any, the API server would drop keys whose value is null.
 type Config map[string]apiextensionsv1.JSON
 
-// ClusterConfiguration is what of a cluster is configured, in the words of Rancher's rkeConfig.
+// ClusterConfiguration is the configuration of a cluster, with the field names of Rancher's
+// rkeConfig.
 type ClusterConfiguration struct {
 	// +optional
 	UpgradeStrategy ClusterUpgradeStrategy `json:"upgradeStrategy,omitempty,omitzero"`
@@ -258,7 +259,7 @@ type LocalClusterAuthEndpoint struct {
 	// FQDN is the name users reach it by.
 	// +optional
 	FQDN string `json:"fqdn,omitempty"`
-	// CACerts are PEM: who signed the certificate of the FQDN.
+	// CACerts are the authorities, PEM, that signed the certificate of the FQDN.
 	// +optional
 	CACerts string `json:"caCerts,omitempty"`
 }
@@ -332,7 +333,8 @@ type ETCDSnapshotRestore struct {
 	// Generation: another number asks again.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
-	// RestoreRKEConfig is what of the configuration comes back with it: none, kubernetesVersion or all.
+	// RestoreRKEConfig is the part of the configuration that is restored with it: none,
+	// kubernetesVersion or all.
 	// +optional
 	// +kubebuilder:validation:Enum="";none;kubernetesVersion;all
 	RestoreRKEConfig string `json:"restoreRKEConfig,omitempty"`

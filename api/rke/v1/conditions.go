@@ -90,7 +90,8 @@ const (
 	StateMissingReason   = "StateMissing"
 	ProviderIDSetReason  = "ProviderIDSet"
 	WaitingForNodeReason = "WaitingForNode"
-	// ProviderIDMissingReason: neither the driver's record nor a Node tells it, for the Node waits for a plan, which waits for it.
+	// ProviderIDMissingReason: neither the driver's record nor a Node has it. The Node waits for a
+	// plan, and the plan waits for the provider ID.
 	ProviderIDMissingReason = "ProviderIDMissing"
 	ServerMayExistReason    = "ServerMayExist"
 	ServerGoneReason        = "ServerGone"

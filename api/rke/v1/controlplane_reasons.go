@@ -38,7 +38,8 @@ const (
 // Reasons for which no machine of a cluster gets a plan.
 const (
 	KubernetesVersionMissingReason = "KubernetesVersionMissing"
-	// KubernetesVersionUnknownReason: the catalogue of releases knows nothing of this line of k3s or RKE2.
+	// KubernetesVersionUnknownReason: the catalogue of releases does not contain this minor version
+	// of k3s or RKE2.
 	KubernetesVersionUnknownReason = "KubernetesVersionUnknown"
 	// KubernetesVersionSkewReason: the cluster's servers cannot go to this version from the one that they run.
 	KubernetesVersionSkewReason = "KubernetesVersionSkew"
@@ -61,15 +62,17 @@ const (
 	// MachineInvalidReason: a Node cannot have a label or a taint that the Machine or its infra
 	// machine requests.
 	MachineInvalidReason = "MachineInvalid"
-	// RegistrySecretMissingReason and RegistrySecretInvalidReason are about what spec.registries names.
+	// RegistrySecretMissingReason and RegistrySecretInvalidReason concern the Secrets that
+	// spec.registries names.
 	RegistrySecretMissingReason = "RegistrySecretMissing"
 	RegistrySecretInvalidReason = "RegistrySecretInvalid"
-	// FileSourceMissingReason, FileSourceNotAuthorizedReason and FileSourceInvalidReason are about what spec.machineSelectorFiles and the
-	// argument cloud-provider-config name.
+	// FileSourceMissingReason, FileSourceNotAuthorizedReason and FileSourceInvalidReason concern
+	// the sources in spec.machineSelectorFiles and in the argument cloud-provider-config.
 	FileSourceMissingReason       = "FileSourceMissing"
 	FileSourceNotAuthorizedReason = "FileSourceNotAuthorized"
 	FileSourceInvalidReason       = "FileSourceInvalid"
-	// SnapshotCredentialMissingReason and SnapshotCredentialInvalidReason are about what spec.etcd.s3 names.
+	// SnapshotCredentialMissingReason and SnapshotCredentialInvalidReason concern the Secret that
+	// spec.etcd.s3 names.
 	SnapshotCredentialMissingReason = "SnapshotCredentialMissing"
 	SnapshotCredentialInvalidReason = "SnapshotCredentialInvalid"
 	// WaitingForMachinesReason: some machines are not yet as the specification says.
@@ -139,7 +142,8 @@ const (
 	TokenReplayedReason = "TokenReplayed"
 	// RegistrationsRefusedReason: an address asked the endpoint too often with tokens or keys that are not known.
 	RegistrationsRefusedReason = "RegistrationsRefused"
-	// CertificateAnnouncedReason: the endpoint has another certificate, which it shows when agents have had the time to learn what verifies it.
+	// CertificateAnnouncedReason: the endpoint has a new certificate, which it uses after agents
+	// have had the time to learn its authority.
 	CertificateAnnouncedReason = "CertificateAnnounced"
 	// CertificateUnverifiedReason: servers are to verify the endpoint by authorities of their own, and may not have the one that signed its certificate.
 	CertificateUnverifiedReason = "CertificateUnverified"

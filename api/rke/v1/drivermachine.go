@@ -21,7 +21,8 @@ const (
 	ProviderIDField = "providerID"
 )
 
-// DriverMachine is an <X>Machine. Its kind is not known at build time; what all of them have in common is read and written here.
+// DriverMachine is an <X>Machine. Its kind is not known at build time; this type reads and writes
+// the fields that all of them have in common.
 //
 // +kubebuilder:object:generate=false
 type DriverMachine struct {

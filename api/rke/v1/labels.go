@@ -17,8 +17,9 @@ const (
 	InfraMachineNameLabel    = "rke.cattle.io/infra-machine-name"
 	// InfraRemoveLabel on a Job is "true" when it removes.
 	InfraRemoveLabel = "rke.cattle.io/infra-remove"
-	// NodeMachineLabel on a Node tells its machine: by the machine's MachineIDLabel where its plan made the Node, for a move keeps that; by the UID of
-	// its CAPI Machine where another bootstrap provider did.
+	// NodeMachineLabel on a Node identifies its machine: by the machine's MachineIDLabel if its
+	// plan made the Node, because a move keeps this label; by the UID of its CAPI Machine if
+	// another bootstrap provider did.
 	NodeMachineLabel = "rke.cattle.io/machine"
 	// HostnameLengthLimitAnnotation limits the server's name, 10 to 63.
 	HostnameLengthLimitAnnotation = "rke.cattle.io/hostname-length-limit"
@@ -69,8 +70,8 @@ const (
 
 	// MachineStateSecretType is the type of <m>-machine-state.
 	MachineStateSecretType = "rke.cattle.io/machine-state"
-	// MachineCredentialSecretType is the type of <m>-machine-credential. Neither Jobs nor users who
-	// log in need to read it.
+	// MachineCredentialSecretType is the type of <m>-machine-credential. It need not be readable
+	// for Jobs, or for users that log in.
 	MachineCredentialSecretType = "rke.cattle.io/machine-credential"
 	// MachineRequestSecretType is the type of the Secret a Job reads its request from.
 	MachineRequestSecretType = "drover.cattle.io/machine-request"
@@ -140,7 +141,8 @@ const (
 	// CleansAnnotation on a plan Secret means that its plan cleans the host; the value is the value
 	// of CleanByPlanAnnotation.
 	CleansAnnotation = "drover.cattle.io/cleans"
-	// NodeLabelsAnnotation and NodeTaintsAnnotation on a CAPI Machine are JSON: what its Node gets beside what its infra machine says.
+	// NodeLabelsAnnotation and NodeTaintsAnnotation on a CAPI Machine are JSON: labels and taints
+	// of its Node, in addition to the ones of its infra machine.
 	NodeLabelsAnnotation = "rke.cattle.io/labels"
 	NodeTaintsAnnotation = "rke.cattle.io/taints"
 	// RunningVersionAnnotation on a CAPI Machine is the version that its control plane wrote into spec.version, which otherwise is a user's.

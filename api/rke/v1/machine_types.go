@@ -34,7 +34,7 @@ type RKEMachineStatus struct {
 	// JobName is the Job that runs, or ran last.
 	// +optional
 	JobName string `json:"jobName,omitempty"`
-	// Ready is what Cluster API read before its v1beta2 contract.
+	// Ready is the field that Cluster API read before its v1beta2 contract.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 	// DriverHash and DriverURL identify the driver that made the machine, the URL without user,
@@ -65,7 +65,8 @@ type RKEMachineStatus struct {
 
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Phase is one word for people: Pending, Creating, Running, Failed, Deleting. Conditions tell more.
+	// Phase is a one-word summary for people: Pending, Creating, Running, Failed, Deleting. The
+	// conditions have the details.
 	// +optional
 	Phase string `json:"phase,omitempty"`
 	// InstanceName is the server's name at the cloud.

@@ -52,7 +52,7 @@ type RKEClusterStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Ready is what Cluster API read before its v1beta2 contract.
+	// Ready is the field that Cluster API read before its v1beta2 contract.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 	// FailureDomains repeats the failure domains of the spec; Cluster API reads them here.

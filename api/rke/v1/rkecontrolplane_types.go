@@ -137,10 +137,10 @@ type RKEControlPlaneStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// +optional
 	Initialization ControlPlaneInitialization `json:"initialization,omitempty,omitzero"`
-	// Ready is what Cluster API read before its v1beta2 contract.
+	// Ready is the field that Cluster API read before its v1beta2 contract.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// Initialized is what Cluster API read before its v1beta2 contract.
+	// Initialized is the field that Cluster API read before its v1beta2 contract.
 	// +optional
 	Initialized bool `json:"initialized,omitempty"`
 	// ObservedGeneration is the generation of the spec that this status is of.

@@ -116,7 +116,7 @@ type ScannedServerStatus struct {
 	// Cluster is that machine's cluster, by its tags.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
-	// Created is when the cloud made it, if the cloud tells.
+	// Created is the creation time, if the cloud reports it.
 	// +optional
 	Created *metav1.Time `json:"created,omitempty"`
 	// Verdict is Orphan, Young, Uncertain or Removed.

@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/sshkeys"
 )
 
-// configFile is the ssh_config among the key files; its first line tells whose files they are.
+// configFile is the ssh_config among the key files; its first line names the machine that owns
+// them.
 const configFile = "config"
 
 const knownHostsFile = "known_hosts"

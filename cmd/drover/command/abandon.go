@@ -22,8 +22,9 @@ func newAbandon(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "abandon NAME",
 		Short: "Give up the server of a machine that cannot be removed",
-		Long: `Give up the server of a machine that is being deleted but whose server cannot be removed: tells what may remain at the cloud,
-asks, and sets the annotation ` + rkev1.AbandonAnnotation + `. The machine then goes; what remains at the cloud is yours to remove.`,
+		Long: `Give up the server of a machine that is being deleted if the server cannot be removed. The command lists the objects that may
+remain in the cloud, asks for confirmation, and sets the annotation ` + rkev1.AbandonAnnotation + `. The machine is then deleted.
+Remove the remaining objects in the cloud yourself.`,
 		Example:           `  {name} abandon web-1`,
 		Args:              oneName,
 		ValidArgsFunction: e.completeOneMachine,

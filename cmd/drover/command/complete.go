@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/inventory"
 )
 
-// lister lists what may be completed, each with a tab and a description if it has one.
+// lister lists candidates, each followed by a tab and a description if it has one.
 type lister func(ctx context.Context, api *inventory.API, namespace string) ([]string, error)
 
 // briefly lists candidates for a completion. It lists none if the request takes long or is

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/inventory"
 )
 
-// env is what every command shares.
+// env holds the dependencies of every command.
 type env struct {
 	Options
 
@@ -28,7 +28,7 @@ type env struct {
 // restConfig returns the connection to the cluster that the flags name. The rate limits are higher
 // than the default, because one user runs one command.
 func (e *env) restConfig() (*rest.Config, error) {
-	// Mistakes that would be told as the kubeconfig's.
+	// Usage errors that client-go would report as errors of the kubeconfig.
 	wrong := func(err error) (*rest.Config, error) { return nil, &usageError{err, e.Name + " --help"} }
 	if text := ptr.Deref(e.flags.Timeout, ""); text != "" {
 		if d, err := clientcmd.ParseTimeout(text); err != nil || d < 0 {
@@ -55,7 +55,8 @@ func (e *env) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// noKubeconfig tells which file is meant and not there: client-go takes a missing one of KUBECONFIG for an empty one.
+// noKubeconfig returns an error that names the missing file: client-go treats a missing file of
+// KUBECONFIG as empty.
 func noKubeconfig(access clientcmd.ConfigAccess) error {
 	var missing []string
 	for _, file := range access.GetLoadingPrecedence() {

@@ -60,7 +60,7 @@ func oneName(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// report writes an error for the user, in one line, and tells the exit code.
+// report writes an error for the user, in one line, and returns the exit code.
 func (e *env) report(ctx context.Context, err error) int {
 	code := codeOK
 	if exit, ok := errors.AsType[*exitError](err); ok {

@@ -37,8 +37,8 @@ func newGC(e *env) *cobra.Command {
 	o := &gcOptions{}
 	cmd := &cobra.Command{
 		Use:   "gc",
-		Short: "Find servers that no machine knows",
-		Long: `Find servers at the cloud that carry Drover's tags and that no machine knows; with --delete, remove them.
+		Short: "Find servers without a machine",
+		Long: `Find servers in the cloud that have Drover's tags and no machine; with --delete, remove them.
 
 A Job of the manager lists the servers with each credential that machines use. Without --delete nothing is changed. With
 --delete, only proven orphans of a Cluster in the namespace are removed, if they are older than the grace period:
@@ -73,13 +73,13 @@ docs/orphans.md explains the proof and lists the drivers that support it. If no 
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Look with the credentials of the machines of all namespaces.")
-	flags.StringVar(&o.driver, "driver", "", "Look at this driver's cloud only.")
-	flags.StringVar(&o.credential, "credential", "", "Look with this credential Secret, as a machine would name it; needs --driver.")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Use the credentials of the machines of all namespaces.")
+	flags.StringVar(&o.driver, "driver", "", "Scan only this driver's cloud.")
+	flags.StringVar(&o.credential, "credential", "", "Use this credential Secret, named as in a machine; needs --driver.")
 	flags.BoolVar(&o.remove, "delete", false, "Remove the orphans that are older than the grace period.")
-	flags.StringSliceVar(&o.deletedClusters, "deleted-cluster", nil, "UIDs of Clusters that were deleted, and not moved: their servers are orphans too.")
-	flags.DurationVar(&o.grace, "grace", time.Hour, "How old a server must be to be an orphan.")
-	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "How long to wait for the cloud, in all.")
+	flags.StringSliceVar(&o.deletedClusters, "deleted-cluster", nil, "UIDs of Clusters that were deleted (not moved); their servers are orphans too.")
+	flags.DurationVar(&o.grace, "grace", time.Hour, "Minimum age of an orphan.")
+	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "Total time to wait for the cloud.")
 	o.output = newOutput(cmd, false)
 	return cmd
 }

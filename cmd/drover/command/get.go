@@ -57,8 +57,8 @@ NAME is a machine or the CAPI Machine that owns it; without names all are listed
 		},
 	}
 	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List the machines of all namespaces.")
-	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "List machines with these labels only.")
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Go on and print each change.")
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "List only machines with these labels.")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Watch the machines and print each change.")
 	o.output = newOutput(cmd, true)
 	cmd.AddCommand(newDrivers(e, "get drivers"))
 	return cmd
@@ -112,7 +112,7 @@ func (e *env) get(ctx context.Context, o *getOptions) error {
 	return err
 }
 
-// list lists machines and the kinds that could be listed, and tells which machines are left out.
+// list lists machines and the kinds that could be listed, and reports the omitted machines.
 func (e *env) list(ctx context.Context, api *inventory.API, o inventory.ListOptions) ([]facts.Kind, []*facts.Machine, error) {
 	kinds, err := api.Kinds(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (e *env) printMachines(o *getOptions, list listing.List[listing.Machine]) e
 	return nil
 }
 
-// selectNamed picks the machines a user named, and tells which names mean none.
+// selectNamed selects the machines that a user named, and returns the names without a machine.
 func selectNamed(machines []*facts.Machine, names []string) (selected []*facts.Machine, missing []string) {
 	if len(names) == 0 {
 		return machines, nil

@@ -63,7 +63,7 @@ Only you can read the written files. A certificate expires: then get the kubecon
 	cmd.Flags().StringVarP(&o.file, "file", "f", "", "File to write to; with --merge, the kubeconfig to add to instead of yours.")
 	cmd.Flags().BoolVar(&o.merge, "merge", false, "Add it to your kubeconfig: the file of --file, else the first of KUBECONFIG, else ~/.kube/config.")
 	cmd.Flags().BoolVar(&o.use, "switch", false, "With --merge: make it the current context.")
-	cmd.Flags().BoolVar(&o.force, "force", false, "Replace a file that holds something else, or a cluster of that name with another authority.")
+	cmd.Flags().BoolVar(&o.force, "force", false, "Replace a file with other content, or a cluster of the same name with another authority.")
 	_ = cmd.MarkFlagFilename("file")
 	return cmd
 }

@@ -61,10 +61,10 @@ healthy. The report comes from the machine's plan Secret. The output of instruct
 			return e.logs(cmd.Context(), args[0], o)
 		},
 	}
-	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "Go on until the Job ends.")
-	cmd.Flags().Int32Var(&o.want.Number, "attempt", 0, "Number of the attempt; the newest when 0.")
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "Follow the log until the Job ends.")
+	cmd.Flags().Int32Var(&o.want.Number, "attempt", 0, "Number of the attempt; default: the newest.")
 	cmd.Flags().StringVar(&o.want.Operation, "operation", "", "create or remove; default: the operation of the newest attempt.")
-	cmd.Flags().BoolVarP(&o.want.Previous, "previous", "p", false, "The attempt before the newest.")
+	cmd.Flags().BoolVarP(&o.want.Previous, "previous", "p", false, "Print the log of the attempt before the newest.")
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Print the report of the agent on the server, not the driver's log.")
 	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"create", "remove"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -26,7 +26,7 @@ type Options struct {
 	Patience time.Duration
 }
 
-// Names of the binary as a kubectl plugin, and as what kubectl asks for the plugin's completions.
+// Names of the binary as a kubectl plugin, and as kubectl's program for the plugin's completions.
 const (
 	standaloneName = "drover"
 	pluginBinary   = "kubectl-drover"
@@ -37,7 +37,8 @@ const (
 // suggestionDistance is how many letters a word may differ from the command that is meant.
 const suggestionDistance = 2
 
-// Invocation tells from the binary's name how the user calls it, and completes the arguments for kubectl's completion.
+// Invocation derives the user's name of the command from the binary's name, and completes the
+// arguments for kubectl's completion.
 func Invocation(binary string, args []string) (name string, arguments []string) {
 	switch binary {
 	case pluginBinary:

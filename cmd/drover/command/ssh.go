@@ -89,10 +89,10 @@ func (e *env) openSSH(ctx context.Context, program, name string, login access.Lo
 	return err
 }
 
-// addLoginFlags adds what ssh, scp and keys have in common.
+// addLoginFlags adds the common flags of ssh, scp and keys.
 func (e *env) addLoginFlags(cmd *cobra.Command, login *access.Login) {
 	e.addAddressFlags(cmd, login)
-	cmd.Flags().BoolVar(&login.AcceptNewHostKey, "accept-new-host-key", false, "Trust the key the server shows if none is recorded, and record it.")
+	cmd.Flags().BoolVar(&login.AcceptNewHostKey, "accept-new-host-key", false, "If no host key is recorded, trust and record the server's key.")
 }
 
 func (e *env) addAddressFlags(cmd *cobra.Command, login *access.Login) {
@@ -101,10 +101,10 @@ func (e *env) addAddressFlags(cmd *cobra.Command, login *access.Login) {
 		login.Confirm = e.askYes
 	}
 	login.Note = func(text string) { e.note("%s", text) }
-	cmd.Flags().StringVarP(&login.User, "login", "l", "", "User on the server; the driver's when empty.")
-	cmd.Flags().IntVarP(&login.Port, "port", "p", 0, "Port of the server's SSH daemon; the driver's when 0.")
-	cmd.Flags().StringVarP(&login.Jump, "jump", "J", "", "Host over which the server is reached, [USER@]HOST[:PORT]; several with commas; \"none\" for no jump host; by default the one that the machine names, which you are asked to confirm.")
-	cmd.Flags().StringVar(&login.Address, "address", "", "Address of the server, if you reach it at another one than the driver's.")
+	cmd.Flags().StringVarP(&login.User, "login", "l", "", "User on the server; default: the driver's.")
+	cmd.Flags().IntVarP(&login.Port, "port", "p", 0, "Port of the server's SSH daemon; default: the driver's.")
+	cmd.Flags().StringVarP(&login.Jump, "jump", "J", "", "Jump host, [USER@]HOST[:PORT]; separate several with commas; \"none\" for a direct connection; default: the machine's jump host, after confirmation.")
+	cmd.Flags().StringVar(&login.Address, "address", "", "Address of the server, if it differs from the driver's.")
 }
 
 func checkLogin(cmd *cobra.Command, login access.Login) error {
@@ -148,7 +148,7 @@ drover runs scp as it runs ssh (see "ssh --help"). Everything after -- is passed
 		},
 	}
 	e.addLoginFlags(cmd, &login)
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "Copy directories with all they hold.")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "Copy directories recursively.")
 	return cmd
 }
 
@@ -164,8 +164,8 @@ func newKeys(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys NAME",
 		Short: "Write a machine's SSH key, known_hosts and ssh_config to files",
-		Long: `Write a machine's SSH key, public key, known_hosts and an ssh_config into DIR/NAME, readable by you alone, and print the
-command with which your own ssh logs in. Files of another machine or by other hands are not overwritten without --force.`,
+		Long: `Write a machine's SSH key, public key, known_hosts and an ssh_config into DIR/NAME, readable only by you, and print the
+command with which your own ssh logs in. Files that drover did not write for this machine are overwritten only with --force.`,
 		Example: `  {name} keys web-1 --dir ~/.ssh/drover
   ssh -F ~/.ssh/drover/web-1/config web-1`,
 		Args:              oneName,
@@ -177,7 +177,7 @@ command with which your own ssh logs in. Files of another machine or by other ha
 			return e.keys(cmd.Context(), args[0], o)
 		},
 	}
-	cmd.Flags().StringVar(&o.dir, "dir", ".", "Directory in which a directory called like the machine is made.")
+	cmd.Flags().StringVar(&o.dir, "dir", ".", "Directory in which drover makes a directory with the machine's name.")
 	cmd.Flags().BoolVar(&o.force, "force", false, "Overwrite files that were not written for this machine.")
 	e.addAddressFlags(cmd, &o.login)
 	_ = cmd.MarkFlagDirname("dir")

@@ -59,7 +59,7 @@ any more, the command shows the remains of the object.`,
 	return cmd
 }
 
-// explain finds out what NAME means, and explains it.
+// explain resolves NAME and explains the object.
 func (e *env) explain(ctx context.Context, api *inventory.API, namespace, name string) (*explain.Report, error) {
 	word, rest, qualified := strings.Cut(name, "/")
 	if kind := otherKinds[strings.ToLower(word)]; qualified && kind != "" {

@@ -244,7 +244,7 @@ func (r *Report) addUnmet(machines bool) {
 	}
 }
 
-// KnowsAnything reports whether a snapshot tells anything at all about its name.
+// KnowsAnything reports whether a snapshot has any facts about its name.
 func KnowsAnything(s *facts.Snapshot) bool {
 	return s.Machine != nil || s.CAPIMachine != nil || len(s.Owners) > 0 || len(s.Events) > 0 || (s.State != nil && s.State.Name != "")
 }

@@ -18,7 +18,7 @@ import (
 type own struct {
 	// says completes the verdict: one sentence.
 	says string
-	// next is what to do, best first; empty means nothing.
+	// next lists the next steps, best first; may be empty.
 	next []string
 }
 
@@ -106,7 +106,7 @@ func (d *decision) withoutLogin() {
 	}
 }
 
-// about is what advice names of the machine.
+// about returns the values of the machine that advice may contain.
 func about(s *facts.Snapshot) advice.Machine {
 	m, credential := s.Machine, s.Machine.Credential()
 	a := advice.Machine{Namespace: m.Namespace, Name: m.Name, UID: string(m.UID), Kind: m.Kind.Name, Driver: driverName(s), CAPIMachine: m.CAPIMachineName(), Cluster: m.ClusterName(),

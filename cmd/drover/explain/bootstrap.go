@@ -11,7 +11,8 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// bootstrapStep is Cluster API's own condition of the CAPI Machine, which repeats what its RKEBootstrap says.
+// bootstrapStep is Cluster API's own condition of the CAPI Machine, which repeats the
+// RKEBootstrap's condition.
 const bootstrapStep = clusterv1.MachineBootstrapConfigReadyCondition
 
 // bootstrapFailure is why a machine's RKEBootstrap cannot be reconciled, which may be long after its server was made; nil when it can, or is about to be.

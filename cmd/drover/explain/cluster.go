@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
-// nextCluster is for what Cluster API, or another provider of it, has to do.
+// nextCluster is the next step if Cluster API, or one of its other providers, has to act.
 const nextCluster = "See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io {cluster} -n {ns}"
 
 // Cluster explains a snapshot of a CAPI Cluster: its infrastructure, its control plane, and the
@@ -101,7 +101,7 @@ func running(s *facts.ClusterSnapshot) string {
 	return strings.Join(versions, ", ")
 }
 
-// relatedMachines tell what CAPI Machines are for, and what their plans wait for.
+// relatedMachines lists the CAPI Machines with their roles, and why their plans wait.
 func relatedMachines(machines []clusterv1.Machine) []Related {
 	var list []Related
 	for i := range machines {
@@ -205,7 +205,8 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	steps := slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return s.Name == clusterv1.ClusterTopologyReconciledCondition })
 	if step := firstReached(steps); step != nil {
 		r.blockAt(step)
-		// A Cluster's infrastructure is Cluster API's to tell, and its conditions carry no advice of ours.
+		// Cluster API reports a Cluster's infrastructure, and its conditions carry no advice of
+		// ours.
 		if step.Name == clusterv1.ClusterInfrastructureReadyCondition {
 			r.say(own{next: []string{nextCluster}}, words)
 			return
@@ -221,7 +222,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 			r.Verdict = appendNew(r.Verdict, beyond)
 		}
 	}
-	// What in the specification has no effect holds nothing up.
+	// Parts of the specification without an effect block nothing.
 	if warning := newStep(rkev1.WarningsCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.WarningsCondition)); warning.State == StepDone {
 		r.Verdict = appendNew(r.Verdict, "Warning: "+warning.Message)
 		r.told = append(r.told, warning.Reason)
@@ -286,8 +287,8 @@ func (r *Report) reportMachine(s *facts.ClusterSnapshot) {
 	}
 }
 
-// reportServers tells why machines have no server yet, in the words of their infra machines, which Cluster API repeats: at most three causes, each of the first
-// machine that has it.
+// reportServers reports why machines have no server yet, with the messages of their infra machines,
+// which Cluster API repeats: at most three causes, each with the first machine that has it.
 func (r *Report) reportServers(s *facts.ClusterSnapshot) {
 	told := map[string]bool{}
 	for i := range s.Machines {

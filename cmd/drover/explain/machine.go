@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// decision finds out what blocks a machine and fills Verdict, Blocker and Next.
+// decision determines the blocker of a machine and fills Verdict, Blocker and Next.
 type decision struct {
 	*Report
 	*facts.Snapshot
@@ -86,7 +86,8 @@ func (d *decision) decideOpen(step *Step) {
 	}
 }
 
-// Who pauses a machine is not always what its condition says: both may, and a Cluster that cannot be read.
+// The condition may not name every source of a pause: both the Cluster and the machine may be
+// paused, and the Cluster may be unreadable.
 var (
 	pausedCluster = own{"The Cluster {cluster} is paused, so Drover does not reconcile the machine.",
 		[]string{"Resume the Cluster: kubectl -n {ns} patch cluster.cluster.x-k8s.io {cluster} --type merge -p '{\"spec\":{\"paused\":false}}'"}}
@@ -307,7 +308,7 @@ func (d *decision) reportHeld(bootstrap *Step) {
 	}
 }
 
-// reportDeadline tells until when a Job that runs may go on. At which of the driver's calls it is, its log says.
+// reportDeadline reports the deadline of a running Job. The Job's log shows its progress.
 func (d *decision) reportDeadline() {
 	if len(d.Pods) > 0 && d.Pods[0].Spec.ActiveDeadlineSeconds != nil && d.Pods[0].Status.StartTime != nil {
 		until := d.Pods[0].Status.StartTime.Add(time.Duration(*d.Pods[0].Spec.ActiveDeadlineSeconds) * time.Second)

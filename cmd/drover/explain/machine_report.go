@@ -31,8 +31,8 @@ func Machine(s *facts.Snapshot, command string) *Report {
 	return r
 }
 
-// finish makes all texts safe to show, commands as the CLI was called, and what to do next a list for programs also when it is empty.
-// It adds the addresses of the reasons' headings.
+// finish makes all texts safe to show, writes commands with the CLI's name, and makes the list of
+// next steps non-nil, because programs read it. It adds the addresses of the reasons' headings.
 func (r *Report) finish(command string) {
 	r.Subject, r.Verdict = facts.Clean(r.Subject), cleanAll(r.Verdict)
 	next := []string{}
@@ -154,8 +154,8 @@ func newLog(source, text string) *Log {
 // eventLines is how many events fit on one screen beside the rest.
 const eventLines = 6
 
-// newEvents takes the newest events, oldest first. A pod that has started has its volumes: that it cannot mount them again tells only that
-// its request Secret went, which is not needed any more.
+// newEvents takes the newest events, oldest first. A failed mount of a pod that has started is
+// skipped: it means only that the request Secret was deleted, which is not needed any more.
 func newEvents(events []corev1.Event, pods []corev1.Pod) []Event {
 	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool {
 		return e.Reason == podNotMounted && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {

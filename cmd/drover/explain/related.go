@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// related lists what else matters to a machine, from its owners down to its pod.
+// related lists the related objects of a machine, from its owners down to its pod.
 func related(s *facts.Snapshot) []Related {
 	var list []Related
 	for _, owner := range slices.Backward(s.Owners) {

@@ -10,7 +10,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// Remains is what may be left at the cloud when a machine is given up, as lines under a heading. State may be nil when it could not be read.
+// Remains lists the objects that may remain in the cloud when a machine is given up, as lines under
+// a heading. State may be nil if it could not be read.
 func Remains(m *facts.Machine, st *facts.State) string {
 	cloud := clouds.Of(facts.DriverName(m.Kind.Name, nil))
 	text := fmt.Sprintf("These resources of %s may remain in the cloud. Remove them there by hand:\n", m.Name)

@@ -18,7 +18,7 @@ import (
 // Kind heads the documents of `drover why -o json`; listing.APIVersion is their version.
 const Kind = "Explanation"
 
-// Report is what `drover why` tells. Fields are only ever added.
+// Report is the output of `drover why`. Fields are only ever added.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -36,11 +36,11 @@ type Report struct {
 	Related []Related `json:"related,omitempty"`
 	Events  []Event   `json:"events,omitempty"`
 	Log     *Log      `json:"log,omitempty"`
-	// Next is what to do next, best first.
+	// Next lists the next steps, best first.
 	Next []string `json:"next"`
-	// Docs are the addresses of what docs/troubleshooting.md says about the reasons, the first of them the blocker's.
+	// Docs are the addresses of the reasons in docs/troubleshooting.md, the blocker's first.
 	Docs []string `json:"docs,omitempty"`
-	// Problems are what could not be read.
+	// Problems lists the parts that could not be read.
 	Problems []string `json:"problems,omitempty"`
 
 	now time.Time
@@ -121,11 +121,12 @@ var (
 	// observedSteps are observed after the server started. They are shown if present, and block
 	// nothing while unknown.
 	observedSteps = []string{rkev1.BootstrapDeliveredCondition, rkev1.ServerExistsCondition}
-	// planSteps are conditions of the CAPI Machine: what its agent makes of its server. Only machines of an RKEControlPlane have them.
+	// planSteps are conditions of the CAPI Machine about its agent's work on the server. Only
+	// machines of an RKEControlPlane have them.
 	planSteps = []string{rkev1.PlanAppliedCondition, rkev1.ReconciledCondition}
 	// clusterSteps are conditions of an RKEControlPlane.
 	clusterSteps = []string{rkev1.ReconciledCondition, rkev1.AvailableCondition}
-	// A removal has one condition, which tells also when its driver or credential is missing.
+	// A removal has one condition, which also reports a missing driver or credential.
 	removeSteps = []string{rkev1.DeleteJobCondition}
 	driverSteps = []string{
 		v3.ValidCondition, v3.DownloadedCondition, v3.InstalledCondition, v3.SchemaCompatibleCondition, v3.ActiveCondition,

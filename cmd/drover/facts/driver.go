@@ -6,7 +6,8 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
-// DriverName is the driver behind a machine kind: what its NodeDriver says, else the kind without its suffix.
+// DriverName is the driver of a machine kind: the NodeDriver's display name, else the kind without
+// its suffix.
 func DriverName(kind string, drivers []v3.NodeDriver) string {
 	if d := DriverOf(kind, drivers); d != nil {
 		return d.DriverName()

@@ -25,7 +25,7 @@ type Kind struct {
 	Name string
 	// Resource is its plural, Singular its singular, in the API's paths.
 	Resource, Singular string
-	// ShortNames are what kubectl accepts besides.
+	// ShortNames are kubectl's other names of the kind.
 	ShortNames []string
 }
 
@@ -138,7 +138,8 @@ func (m *Machine) Condition(name string) *metav1.Condition {
 	return meta.FindStatusCondition(m.Status.Conditions, name)
 }
 
-// PausedBy says what pauses the machine, also before the manager has seen it; empty when nothing does.
+// PausedBy names the source of the machine's pause, even before the manager has observed it; empty
+// without a pause.
 func (m *Machine) PausedBy() string {
 	_, annotated := m.Annotations[clusterv1.PausedAnnotation]
 	switch {

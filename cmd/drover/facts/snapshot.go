@@ -34,8 +34,8 @@ const (
 	CleaningPart   Part = "the plan that cleans the host"
 )
 
-// Snapshot is everything about one machine, or one name, at one moment. A nil pointer is an object that does not exist
-// or could not be read; Unread tells which.
+// Snapshot is everything about one machine, or one name, at one moment. A nil pointer is an object
+// that does not exist or could not be read; Unread distinguishes the two.
 type Snapshot struct {
 	Now       time.Time
 	Namespace string
@@ -52,7 +52,8 @@ type Snapshot struct {
 	// ControlPlane is the Cluster's RKEControlPlane.
 	ControlPlane *Object
 	Driver       *v3.NodeDriver
-	// Owners are the MachineSet and MachineDeployment above the CAPI Machine, nearest first; or what Name names.
+	// Owners are the MachineSet and MachineDeployment above the CAPI Machine, nearest first; or the
+	// objects that Name names.
 	Owners []Object
 	// Machines are the CAPI Machines of the pool that Name names.
 	Machines []clusterv1.Machine
@@ -67,7 +68,8 @@ type Snapshot struct {
 	Ahead *Machine
 	// Events of all of these, oldest first.
 	Events []corev1.Event
-	// Problems are what could not be read, in words for the user; Unread the parts that therefore are not known.
+	// Problems lists the read errors, in words for the user; Unread lists the parts that are
+	// therefore unknown.
 	Problems []string
 	Unread   []Part
 	// Unseen lists the parts that the user is not allowed to read; a machine of the name may exist there.
@@ -126,7 +128,8 @@ type DriverSnapshot struct {
 	Problems []string
 }
 
-// ClusterSnapshot is everything about one CAPI Cluster at one moment, or about an RKEControlPlane that no Cluster has as its own. What does not exist or could not be read is nil; Problems tell.
+// ClusterSnapshot is everything about one CAPI Cluster at one moment, or about an RKEControlPlane
+// without a Cluster. A missing or unreadable object is nil; Problems has the read errors.
 type ClusterSnapshot struct {
 	Now     time.Time
 	Cluster *clusterv1.Cluster

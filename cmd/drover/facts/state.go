@@ -17,7 +17,7 @@ type State struct {
 	Server  *state.Server
 	Journal *state.Journal
 	Result  *state.Result
-	// ServerMayExist as far as the state tells; true when it cannot be read.
+	// ServerMayExist by the state; true if the state cannot be read.
 	ServerMayExist bool
 	// Log is the kept end of the last operation's log.
 	Log      string
@@ -51,7 +51,8 @@ func (s *State) IsTakenOver() bool {
 	return len(s.Problems) == 0 && s.Journal == nil && s.ServerMayExist
 }
 
-// document is one of the Secret's documents; nil when it is missing or bad, which is a problem to tell.
+// document is one of the Secret's documents; nil if it is missing or malformed, which is reported
+// as a problem.
 func document[T any](s *State, read state.Document[T]) *T {
 	if read.IsAbsent() {
 		return nil

@@ -69,7 +69,7 @@ func (a *API) machinesOfDriver(ctx context.Context, driver *v3.NodeDriver) (int,
 	return len(machines), nil
 }
 
-// probeLog is the kept log of the last probe, else what its pod still has.
+// probeLog is the saved log of the last probe, else the log of its pod.
 func (a *API) probeLog(ctx context.Context, driver *v3.NodeDriver, pods []corev1.Pod) (string, error) {
 	name := jobrunner.ObjectName("probe", driver.DriverName(), "result")
 	secret, err := a.secret(ctx, probeNamespace, name)

@@ -21,15 +21,16 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// Plain is the text of an error for a user: one line, in which Kubernetes' own errors say which server does not answer and why, and nothing of the
-// requests that were made. Which right is missing the server says itself.
+// Plain is the text of an error for a user: one line. It keeps which server does not answer and
+// why, drops the requests, and keeps the server's own message about a missing right.
 func Plain(err error) string {
 	if err == nil {
 		return ""
 	}
 	text := err.Error()
 	for _, cause := range causes(err) {
-		// What caused an error stands at its end, also when it is so short that it occurs elsewhere.
+		// The cause of an error is at the end of its text, even if it is short and occurs elsewhere
+		// too.
 		was, plain := cause.Error(), ""
 		if request, ok := errors.AsType[*url.Error](cause); ok {
 			plain = plainRequest(request)
@@ -50,7 +51,7 @@ func Plain(err error) string {
 	return strings.Join(lines, "; ")
 }
 
-// appendProblem adds what could not be read, if that is so.
+// appendProblem adds a read error, if there was one.
 func appendProblem(problems []string, err error) []string {
 	if err == nil {
 		return problems
@@ -128,7 +129,7 @@ func causes(err error) []error {
 	return causes(errors.Unwrap(err))
 }
 
-// plainRequest tells why a request had no answer.
+// plainRequest says why a request had no answer.
 func plainRequest(e *url.Error) string {
 	server := "the API server"
 	if target, err := url.Parse(e.URL); err == nil && target.Host != "" {

@@ -81,7 +81,7 @@ func (e *UnknownKindError) Error() string {
 	return fmt.Sprintf("no kind of machines is called %q; this cluster has %s", e.Word, strings.Join(e.Known, ", "))
 }
 
-// Resolve finds what NAME means: an infra machine or a CAPI Machine, in the form name or kind/name.
+// Resolve resolves NAME to an infra machine or a CAPI Machine; NAME has the form name or kind/name.
 func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error) {
 	kinds, err := a.Kinds(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *API) Resolve(ctx context.Context, namespace, ref string) (Target, error
 	return target, nothing
 }
 
-// resolving is the search for what one NAME means.
+// resolving is the search for one NAME.
 type resolving struct {
 	*API
 

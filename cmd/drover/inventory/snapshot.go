@@ -65,7 +65,7 @@ func (r *reading) read(ctx context.Context, parts []part) {
 	}
 }
 
-// owners walks up from the CAPI Machine; without one it looks for what else has the name.
+// owners walks up from the CAPI Machine; without one it looks for other objects with the name.
 func (r *reading) owners(ctx context.Context) error {
 	if r.CAPIMachine == nil {
 		if r.Machine != nil {
@@ -141,7 +141,7 @@ func (r *reading) driver(ctx context.Context) error {
 		return err
 	}
 	if r.Driver = facts.DriverOf(kind, drivers); r.Driver == nil {
-		// A driver that is not ready has not told its kind yet.
+		// The kind of a driver that is not ready is not known yet.
 		r.Driver = facts.DriverNamed(facts.DriverName(kind, nil), drivers)
 	}
 	return nil

@@ -142,7 +142,7 @@ func (list *attempts) addState(state *facts.State) {
 	}
 }
 
-// started notes the start unless the Job told it.
+// started sets the start unless the Job has set it.
 func (a *Attempt) started(when time.Time) {
 	if a.Started.IsZero() {
 		a.Started = when

@@ -20,7 +20,8 @@ const APIVersion = "cli.drover.cattle.io/v1"
 // phaseDraining is shown while Cluster API drains the Node of a machine that is being deleted.
 const phaseDraining = "Draining"
 
-// List is what `drover get`, `drover get drivers` and `drover gc` print with -o json, also for a single name.
+// List is the document of `drover get`, `drover get drivers` and `drover gc` with -o json, even for
+// a single name.
 type List[T any] struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

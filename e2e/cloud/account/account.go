@@ -37,7 +37,7 @@ type Caller struct {
 	Cause     string // when it is not a plain API request
 }
 
-// Vanished is who destroys a droplet behind its owner's back.
+// Vanished is the caller that destroys a droplet behind its owner's back.
 var Vanished = Caller{Cause: "vanished"}
 
 // Account is one customer's account. It is safe for concurrent use.

@@ -40,7 +40,7 @@ type DropletRequest struct {
 	Tags              []string             `json:"tags"`
 }
 
-// CreateDroplet makes a droplet. It is new in the answer and becomes active on its own, as boot tells.
+// CreateDroplet makes a droplet. Its status is new in the answer; boot makes it active later.
 func (a *Account) CreateDroplet(caller Caller, request DropletRequest, boot fault.Boot) (godo.Droplet, error) {
 	if err := request.validate(); err != nil {
 		return godo.Droplet{}, err
@@ -190,7 +190,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Droplet states as the API tells them.
+// Droplet states of the API.
 const (
 	statusNew    = "new"
 	statusActive = "active"
@@ -305,7 +305,7 @@ func (a *Account) UserData(id int) (string, error) {
 	return d.userData, nil
 }
 
-// DeleteDroplet destroys a droplet; it returns when nothing of it is left.
+// DeleteDroplet destroys a droplet, and returns when it is completely removed.
 func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) error {
 	a.mu.Lock()
 	d, ok := a.droplets[id]

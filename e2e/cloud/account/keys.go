@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 )
 
-// The bounds on what may be registered as a key.
+// The limits of a registered key.
 const (
 	maxKeyName = 255
 	maxKey     = 16 << 10

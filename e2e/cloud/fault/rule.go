@@ -65,8 +65,8 @@ func (r Rule) validate() error {
 	return nil
 }
 
-// Effect is what happens to a matched request. Latency combines with all
-// others; of Status, Drop and Boot one is given, or none for latency only.
+// Effect is the effect on a matched request. Latency combines with all others; at most one of
+// Status, Drop and Boot is set.
 type Effect struct {
 	// Latency delays the request.
 	Latency time.Duration `json:"latency,omitempty"`

@@ -123,7 +123,7 @@ func setUpBridge(ctx context.Context) error {
 // RemoveInterface removes a network interface; a missing interface is not an error.
 func RemoveInterface(ctx context.Context, name string) error {
 	if _, err := net.InterfaceByName(name); err != nil {
-		return nil //nolint:nilerr // no such interface is what is wanted
+		return nil //nolint:nilerr // the interface is gone already
 	}
 	err := run(ctx, "ip", "link", "delete", name)
 	if _, gone := net.InterfaceByName(name); gone != nil {

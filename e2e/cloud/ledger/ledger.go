@@ -21,7 +21,7 @@ const (
 	KindServer  Kind = "server" // started by a test, outside the droplet API
 )
 
-// Op says what happened to a thing.
+// Op is the operation on an object.
 type Op string
 
 // The operations a ledger records.
@@ -105,7 +105,7 @@ func (l *Ledger) Records(kinds ...Kind) []Record {
 	return found
 }
 
-// Live returns what exists now, oldest first; with kinds, only those.
+// Live returns the existing objects, oldest first; with kinds, only objects of those kinds.
 func (l *Ledger) Live(kinds ...Kind) []Record {
 	return slices.DeleteFunc(l.Records(kinds...), func(r Record) bool { return !r.IsLive() })
 }

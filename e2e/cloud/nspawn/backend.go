@@ -257,7 +257,7 @@ func (b *Backend) DestroyAll(ctx context.Context) error {
 	return nil
 }
 
-// Leftovers describes what this machine still has of the servers.
+// Leftovers describes the servers' remains on this machine.
 func (b *Backend) Leftovers() []string {
 	names, err := b.names()
 	if err != nil {

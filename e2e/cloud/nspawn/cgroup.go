@@ -70,8 +70,8 @@ func limitMemory(group string) error {
 	return nil
 }
 
-// inheritCpuset gives a group of version 1's cpuset what its parent has,
-// without which no process may enter.
+// inheritCpuset copies the parent's settings into a group of version 1's cpuset; without them no
+// process can enter it.
 func inheritCpuset(group string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		inherited, err := os.ReadFile(filepath.Join(filepath.Dir(group), name))

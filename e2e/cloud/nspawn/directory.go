@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/server"
 )
 
-// rootMode is what / must have, for logins other than root.
+// rootMode is the mode that / must have for logins other than root.
 const rootMode = 0o755
 
 // serverDir is the directory of one server.
@@ -29,7 +29,7 @@ type serverDir string
 // The content of a server's directory.
 const (
 	rootDir = "root"
-	// upperDir is the root's upper layer, and workDir what that layer works with.
+	// upperDir is the root's upper layer, and workDir that layer's work directory.
 	upperDir, workDir = "upper", "work"
 	// completeFile names the image, once everything is there for the first boot.
 	completeFile = "complete"

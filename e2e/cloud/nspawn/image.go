@@ -152,7 +152,7 @@ func discard(root string) error {
 // debianMirror is a mirror of Debian itself, not of its security updates, in either of apt's formats.
 var debianMirror = regexp.MustCompile(`(?m)^(?:URIs:|deb) .*?(https?://\S+/debian)/?(?:\s|$)`)
 
-// hostMirror is where this machine itself gets Debian packages from; empty when it does not tell.
+// hostMirror is this machine's own mirror of Debian packages; empty if it is not configured.
 func hostMirror() string {
 	for _, name := range []string{"sources.list.d/debian.sources", "sources.list"} {
 		content, err := os.ReadFile(filepath.Join("/etc/apt", name))

@@ -16,7 +16,7 @@ import (
 
 const (
 	seedDir       = "var/lib/cloud/seed/nocloud"
-	interfaceName = "host0" // what nspawn calls the server's end of the cable
+	interfaceName = "host0" // nspawn's name for the server's end of the cable
 )
 
 // seed returns the files of cloud-init's NoCloud seed for the server.

@@ -28,9 +28,8 @@ const (
 	// destroyTimeout bounds the removal of a server, which goes on when the
 	// client has gone.
 	destroyTimeout = time.Minute
-	// answerWithin is how long the answer to a creation may take. As with the
-	// real API, a server is often further than its answer tells by the time it comes,
-	// which spares drivers a round of polling.
+	// answerWithin limits the time to answer a creation. As with the real API, a server's state is
+	// often ahead of the answer, which saves drivers a round of polling.
 	answerWithin = 250 * time.Millisecond
 
 	defaultPerPage = 20
@@ -120,7 +119,7 @@ func (a *api) handlers() map[string]handler {
 // handler answers one request; its error becomes the API's error body.
 type handler func(call *call) error
 
-// one answers with what find gives, under its name in the API.
+// one answers with the result of find, under its name in the API.
 func one[T any](name string, find func(c *call) (T, error)) handler {
 	return func(c *call) error {
 		found, err := find(c)
@@ -131,7 +130,8 @@ func one[T any](name string, find func(c *call) (T, error)) handler {
 	}
 }
 
-// list answers with the asked-for page of what find gives, under its name in the API, and links to the other pages.
+// list answers with the requested page of find's result, under its name in the API, and links to
+// the other pages.
 func list[T any](name string, find func(c *call) []T) handler {
 	return func(c *call) error {
 		all, query := find(c), c.r.URL.Query()
@@ -167,7 +167,7 @@ func positive(text string, fallback, limit int) int {
 	return min(number, limit)
 }
 
-// post answers with what act makes of the request's body, under its name in the API.
+// post answers with act's result for the request's body, under its name in the API.
 func post[In, Out any](name string, act func(c *call, request In) (Out, error)) handler {
 	return func(c *call) error {
 		var request In
@@ -217,7 +217,7 @@ func (c *call) answer(status int, value any) error {
 	}
 	c.w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body) // a client that went away cannot be told
+	_, _ = c.w.Write(body) // the error of a disconnected client has no recipient
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 )
 
-// serve is what happens to every request before and after its handler.
+// serve wraps the handler of every request.
 func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "bearer") {

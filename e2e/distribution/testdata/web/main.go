@@ -1,4 +1,4 @@
-// Command web is what the pods of tests run: it answers with its host name.
+// Command web is the program of the tests' pods: it answers with its host name.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command probe is what localkube's tests run in a container.
+// Command probe is the program that localkube's tests run in a container.
 package main
 
 import (
