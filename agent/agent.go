@@ -180,7 +180,7 @@ func (a *Agent) step(ctx context.Context) time.Time {
 	if secret == nil {
 		return time.Time{}
 	}
-	v := look(secret.Data)
+	v := readView(secret.Data)
 	trouble := a.keepJournal(take(v, a.journal))
 	p := a.planOf(v)
 	a.judge(v, p)
@@ -198,7 +198,7 @@ func (a *Agent) step(ctx context.Context) time.Time {
 		return a.o.Clock.Now().Add(after)
 	}
 	a.backoff = firstBackoff
-	v = look(secret.Data)
+	v = readView(secret.Data)
 	due, at := isDue(v, a.journal, a.o.Clock.Now())
 	if due && v.state != plan.StatePending {
 		a.execute(ctx, p)
@@ -308,14 +308,14 @@ func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision i
 		case <-done:
 			return
 		case <-long.C():
-			a.tellLong(ctx, checksum)
+			a.reportLong(ctx, checksum)
 			long.Reset(longAfter / 4)
 		case <-a.wake:
 			secret := a.current()
 			if secret == nil {
 				continue
 			}
-			if v := look(secret.Data); v.checksum != "" && (v.checksum != checksum || v.state == plan.StatePending && v.revision >= revision) {
+			if v := readView(secret.Data); v.checksum != "" && (v.checksum != checksum || v.state == plan.StatePending && v.revision >= revision) {
 				cancel(errOvertaken)
 			}
 		}
@@ -331,7 +331,7 @@ func (a *Agent) findings(trouble error) findings {
 		f.trouble = trouble.Error()
 	}
 	if a.stand != nil {
-		f.probes, f.status.Probes = a.stand.probes.told, a.stand.probes.toldWhy
+		f.probes, f.status.Probes = a.stand.probes.reported, a.stand.probes.reportedWhy
 		f.periodic = maps.Clone(a.stand.periodic)
 	}
 	return f

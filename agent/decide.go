@@ -17,7 +17,7 @@ type view struct {
 	attempts int
 }
 
-func look(data map[string][]byte) view {
+func readView(data map[string][]byte) view {
 	v := view{data: data, state: plan.State(data[plan.KeyState]), revision: count(data[plan.KeyRevision]), attempts: plan.Attempts(data)}
 	if len(data[plan.KeyPlan]) > 0 {
 		v.checksum = plan.Checksum(data[plan.KeyPlan])

@@ -58,7 +58,7 @@ func TestTake(t *testing.T) {
 			for key, value := range tt.more {
 				data[key] = []byte(value)
 			}
-			require.Equal(t, tt.want, take(look(data), tt.journal))
+			require.Equal(t, tt.want, take(readView(data), tt.journal))
 		})
 	}
 }
@@ -67,7 +67,7 @@ func TestRetryAt(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: 5 * time.Second, 2: 10 * time.Second, 5: 80 * time.Second, 8: 5 * time.Minute, 1 << 40: 5 * time.Minute} {
 		require.Equal(t, noon.Add(want), retryAt(Journal{Failures: failures, Ended: noon}))
 	}
-	v := look(map[string][]byte{plan.KeyPlan: []byte("A")})
+	v := readView(map[string][]byte{plan.KeyPlan: []byte("A")})
 	due, _ := isDue(v, Journal{Checksum: v.checksum, Phase: Failed, Failures: 1, Ended: noon.Add(999 * time.Hour)}, noon)
 	require.True(t, due, "a clock that was ahead delays nothing")
 }
@@ -75,7 +75,7 @@ func TestRetryAt(t *testing.T) {
 // TestReportFits: output that a Secret cannot hold is left out, not the result.
 func TestReportFits(t *testing.T) {
 	data := map[string][]byte{plan.KeyPlan: make([]byte, 1000<<10), plan.KeyState: []byte(plan.StateInProgress), plan.KeyRevision: []byte("1")}
-	v := look(data)
+	v := readView(data)
 	noise := make([]byte, maxSavedBytes)
 	for i := range noise {
 		noise[i] = byte(i * i >> 3)
@@ -113,7 +113,7 @@ func FuzzJournal(f *testing.F) {
 		require.NoError(t, err)
 		require.True(t, sameJournal(j, again))
 		data := map[string][]byte{plan.KeyPlan: []byte("A"), plan.KeyState: []byte(state), plan.KeyRevision: []byte(revision)}
-		v := look(data)
+		v := readView(data)
 		next := take(v, j)
 		after, err := report(v, next, findings{})
 		require.NoError(t, err)

@@ -214,7 +214,7 @@ func TestHangs(t *testing.T) {
 			w.begin([]string{"instruction first", name}[step])
 			w.clock.Step(d)
 			w.set(w.secret.now.DeepCopy())
-			w.tellLong(t.Context(), w.secret.status(t).Checksum)
+			w.reportLong(t.Context(), w.secret.status(t).Checksum)
 			require.Equal(t, step == 0, w.secret.status(t).Running != "", "%q", name)
 		}
 	}

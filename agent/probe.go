@@ -35,21 +35,21 @@ type probes struct {
 	statuses map[string]plan.ProbeStatus
 	// why has the reasons of those that failed as often as their threshold.
 	why map[string]string
-	// told and toldWhy are the reported results, since toldAt. They change when a probe turns
+	// reported and reportedWhy are the last report, from reportedAt. They change when a probe turns
 	// healthy or unhealthy, not with each count.
-	told    map[string]plan.ProbeStatus
-	toldWhy map[string]string
-	toldAt  time.Time
+	reported    map[string]plan.ProbeStatus
+	reportedWhy map[string]string
+	reportedAt  time.Time
 }
 
 // newProbes starts from the results that an earlier agent reported of the same order, or from
 // nothing.
-func newProbes(p plan.Plan, told map[string]plan.ProbeStatus) *probes {
+func newProbes(p plan.Plan, reported map[string]plan.ProbeStatus) *probes {
 	all := &probes{statuses: map[string]plan.ProbeStatus{}, why: map[string]string{}}
 	for name := range p.Probes {
-		all.statuses[name] = told[name]
+		all.statuses[name] = reported[name]
 	}
-	all.told = maps.Clone(all.statuses)
+	all.reported = maps.Clone(all.statuses)
 	return all
 }
 
@@ -73,9 +73,9 @@ func (all *probes) round(ctx context.Context, p plan.Plan, since, now time.Time)
 	}
 	wait.Wait()
 	for name, status := range all.statuses {
-		why, told := all.why[name], all.toldWhy[name]
-		if all.told[name].Healthy != status.Healthy || why != "" && why != told && (told == "" || now.Sub(all.toldAt) >= reasonPeriod) {
-			all.told, all.toldWhy, all.toldAt = maps.Clone(all.statuses), maps.Clone(all.why), now
+		why, before := all.why[name], all.reportedWhy[name]
+		if all.reported[name].Healthy != status.Healthy || why != "" && why != before && (before == "" || now.Sub(all.reportedAt) >= reasonPeriod) {
+			all.reported, all.reportedWhy, all.reportedAt = maps.Clone(all.statuses), maps.Clone(all.why), now
 			return true
 		}
 	}

@@ -39,7 +39,7 @@ func report(v view, j Journal, f findings) (map[string][]byte, error) {
 		if err := result(next, v, j); err != nil {
 			return v.data, err
 		}
-		tell(&f.status, v, j)
+		reportAttempt(&f.status, v, j)
 	}
 	if f.trouble != "" {
 		f.status.Step, f.status.Message = "", plan.Head(f.trouble, plan.MaxMessageBytes)
@@ -92,9 +92,9 @@ func result(next map[string][]byte, v view, j Journal) error {
 	return nil
 }
 
-// tell describes the result of the last attempt. The text stays the same until the next attempt
+// reportAttempt describes the result of the last attempt. The text stays the same until the next attempt
 // ends.
-func tell(status *plan.AgentStatus, v view, j Journal) {
+func reportAttempt(status *plan.AgentStatus, v view, j Journal) {
 	status.Attempt = j.Attempt
 	if j.Failures == 0 || j.Phase == Succeeded {
 		return
@@ -144,9 +144,9 @@ func size(data map[string][]byte) int {
 // must have a name, and most instructions end before.
 const longAfter = 2 * time.Minute
 
-// tellLong reports an instruction that runs for a long time, and removes the report when the
+// reportLong reports an instruction that runs for a long time, and removes the report when the
 // instruction ends. Each is one write. The next report also removes it.
-func (a *Agent) tellLong(ctx context.Context, checksum string) {
+func (a *Agent) reportLong(ctx context.Context, checksum string) {
 	a.mu.Lock()
 	secret, running, since := cmp.Or(a.secret, &corev1.Secret{}), a.running, a.runningSince
 	a.mu.Unlock()

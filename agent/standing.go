@@ -34,12 +34,12 @@ func (a *Agent) judge(v view, p plan.Plan) {
 		return
 	case a.stand == nil || a.stand.checksum != v.checksum:
 		a.stand = &standing{checksum: v.checksum, plan: p}
-		var told map[string]plan.ProbeStatus
+		var previous map[string]plan.ProbeStatus
 		if reported { // by us before a restart, or by an agent before us
-			told, _ = plan.DecodeProbeStatuses(v.data[plan.KeyProbeStatuses])
+			previous, _ = plan.DecodeProbeStatuses(v.data[plan.KeyProbeStatuses])
 			a.stand.periodic, _ = plan.DecodeOutput[map[string]plan.PeriodicOutput](v.data[plan.KeyPeriodicOutput])
 		}
-		a.stand.probes = newProbes(p, told)
+		a.stand.probes = newProbes(p, previous)
 	}
 	a.stand.applied, a.stand.revision, a.stand.period = reported, v.revision, defaultProbePeriod
 	if period := time.Duration(count(v.data[plan.KeyProbePeriod])) * time.Second; period > 0 && period <= maxProbePeriod {

@@ -193,11 +193,11 @@ func GoneCluster(s *facts.ClusterRemains, command string) *Report {
 	r.Next = r.Next[:min(3, len(r.Next))]
 	w := advice.Words{"ns": s.Namespace, "cluster": s.Name}
 	if len(s.CAPIMachines) > 0 {
-		r.say(own{next: []string{"List the Machines, and delete the ones that are not needed: " +
+		r.advise(own{next: []string{"List the Machines, and delete the ones that are not needed: " +
 			"kubectl get machines.cluster.x-k8s.io -n {ns} -l cluster.x-k8s.io/cluster-name={cluster}"}}, w)
 	}
 	if len(s.Secrets) > 0 {
-		r.say(own{next: []string{"List the Secrets. Delete a Secret only if its content, such as an authority or a server's key, is not needed: " +
+		r.advise(own{next: []string{"List the Secrets. Delete a Secret only if its content, such as an authority or a server's key, is not needed: " +
 			"kubectl get secrets -n {ns} -l cluster.x-k8s.io/cluster-name={cluster}"}}, w)
 	}
 	r.finish(command)

@@ -28,8 +28,8 @@ const (
 	nextPod     = "Look at the pod: kubectl -n {podns} describe pod {pod}"
 )
 
-// say adds advice to the verdict and to the next steps; duplicates are dropped.
-func (r *Report) say(about own, w advice.Words) {
+// advise adds advice to the verdict and to the next steps; duplicates are dropped.
+func (r *Report) advise(about own, w advice.Words) {
 	for _, says := range w.Fill(about.says) {
 		r.Verdict = appendNew(r.Verdict, says)
 	}
@@ -46,7 +46,7 @@ func (r *Report) block(reason, verdict string, next ...string) {
 // hold sets the blocker and adds to the verdict and the next steps.
 func (r *Report) hold(reason string, about own, w advice.Words) {
 	r.Blocker = &Blocker{Reason: reason}
-	r.say(about, w)
+	r.advise(about, w)
 }
 
 // blockAt says that a step holds the subject up.

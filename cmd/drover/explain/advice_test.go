@@ -27,7 +27,7 @@ func TestReach(t *testing.T) {
 func TestSayTellsNothingTwice(t *testing.T) {
 	r, w := &Report{}, advice.Words{"name": "web-1"}
 	for range 2 {
-		r.say(own{"Something.", []string{"Look at {pod}", "Ask about {name}", "Ask about {name}"}}, w)
+		r.advise(own{"Something.", []string{"Look at {pod}", "Ask about {name}", "Ask about {name}"}}, w)
 	}
 	require.Equal(t, []string{"Something."}, r.Verdict)
 	require.Equal(t, []string{"Ask about web-1"}, r.Next)

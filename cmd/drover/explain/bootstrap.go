@@ -31,7 +31,7 @@ func (r *Report) reportBootstrap(m *clusterv1.Machine, step *Step, whose string)
 	r.Blocker = cmp.Or(r.Blocker, step.blocker())
 	name := m.Spec.Bootstrap.ConfigRef.Name
 	r.Verdict = appendNew(r.Verdict, facts.Clean(whose+" RKEBootstrap "+name+" cannot be reconciled: "+step.Reason+": "+step.Message))
-	r.say(own{next: []string{"See its conditions: kubectl -n {ns} describe rkebootstraps.rke.cattle.io {bootstrapname}"}},
+	r.advise(own{next: []string{"See its conditions: kubectl -n {ns} describe rkebootstraps.rke.cattle.io {bootstrapname}"}},
 		advice.Words{"ns": m.Namespace, "bootstrapname": name})
 }
 

@@ -141,7 +141,7 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 				"List the ClusterClasses: kubectl get clusterclasses.cluster.x-k8s.io -A"}
 		}
 		r.Blocker = topology.blocker()
-		r.say(own{next: next}, words)
+		r.advise(own{next: next}, words)
 		r.Verdict = appendNew(r.Verdict, "Cluster API has not applied spec.topology ("+topology.Reason+"): "+topology.Message)
 		if c.Spec.ControlPlaneRef.IsDefined() {
 			r.decideParts(s, words)
@@ -162,7 +162,7 @@ func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Wo
 		next = append(next, "If it is not deleted, it may refer to a kind that does not exist. Set spec.controlPlaneRef to an RKEControlPlane and spec.infrastructureRef to an RKECluster, "+
 			"with any name: kubectl edit clusters.cluster.x-k8s.io {cluster} -n {ns}")
 	}
-	r.say(own{next: next}, words)
+	r.advise(own{next: next}, words)
 }
 
 // decideParts reports problems of the objects that the Cluster refers to.
@@ -208,7 +208,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 		// Cluster API reports a Cluster's infrastructure, and its conditions carry no advice of
 		// ours.
 		if step.Name == clusterv1.ClusterInfrastructureReadyCondition {
-			r.say(own{next: []string{nextCluster}}, words)
+			r.advise(own{next: []string{nextCluster}}, words)
 			return
 		}
 		r.reportCauses(s, step, steps)
@@ -233,7 +233,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	r.reportNodes(s)
 	r.reportLeaving(leaving(s.Machines), s.ControlPlane, false)
 	if r.Blocker != nil && len(r.Next) == 0 {
-		r.say(own{next: []string{"See the control plane's conditions: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
+		r.advise(own{next: []string{"See the control plane's conditions: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
 			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})
 	}
 }

@@ -51,7 +51,7 @@ func hooks(m *clusterv1.Machine) []string {
 func (r *Report) reportHooks(m *clusterv1.Machine) {
 	all := hooks(m)
 	for _, hook := range all[:min(3, len(all))] {
-		r.say(own{next: []string{"A hook is removed by its owner. As a last resort, if its owner no longer exists: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} {hook}-"}},
+		r.advise(own{next: []string{"A hook is removed by its owner. As a last resort, if its owner no longer exists: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} {hook}-"}},
 			advice.Words{"machine": m.Name, "ns": m.Namespace, "hook": hook})
 	}
 }
@@ -74,7 +74,7 @@ func (r *Report) reportDrain(m *clusterv1.Machine, controlPlane *facts.Object, p
 		if step.Reason == rkev1.APINotReachedReason {
 			r.Verdict = appendNew(r.Verdict, "Its Node cannot be drained while the manager cannot reach the cluster's API: "+step.Message)
 			r.Next = append(r.Next, step.next...)
-			r.say(own{next: []string{undrained}}, words)
+			r.advise(own{next: []string{undrained}}, words)
 			return
 		}
 	}
@@ -87,7 +87,7 @@ func (r *Report) reportDrain(m *clusterv1.Machine, controlPlane *facts.Object, p
 		words["pool"] = pool
 		limit = "kubectl patch " + resource + `.cluster.x-k8s.io {pool} -n {ns} --type=merge -p '{"spec":{"template":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":300}}}}}'`
 	}
-	r.say(own{next: []string{
+	r.advise(own{next: []string{
 		"Check what prevents the eviction of pods, such as a PodDisruptionBudget: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml get poddisruptionbudgets -A",
 		"To limit the drain to five minutes: " + limit,
 		undrained,

@@ -47,7 +47,7 @@ func (d *decision) decide() {
 		return
 	}
 	if _, paused := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]; paused {
-		d.say(own{"The CAPI Machine {capi} is paused (annotation cluster.x-k8s.io/paused). Cluster API does not reconcile or delete it until it is resumed.",
+		d.advise(own{"The CAPI Machine {capi} is paused (annotation cluster.x-k8s.io/paused). Cluster API does not reconcile or delete it until it is resumed.",
 			[]string{goOnCAPI}}, d.words)
 	}
 }
@@ -73,13 +73,13 @@ func (d *decision) decideSteps() {
 func (d *decision) decideOpen(step *Step) {
 	switch step.Reason {
 	case "":
-		d.say(own{says: "The step " + step.Name + " is not done yet. The manager works on it, or the manager has stopped.", next: []string{nextManager}}, d.words)
+		d.advise(own{says: "The step " + step.Name + " is not done yet. The manager works on it, or the manager has stopped.", next: []string{nextManager}}, d.words)
 	case rkev1.WaitingForOwnerReason:
 		d.decideOwner(step.Message)
 	case rkev1.NodeSilentReason: // the manager knows it better than the pod's status does
 		d.reportPod(step.Reason, step.Message, d.Pods, d.words)
 		if d.Machine.DeletionTimestamp != nil {
-			d.say(own{next: []string{advice.NextAbandon}}, d.words)
+			d.advise(own{next: []string{advice.NextAbandon}}, d.words)
 		}
 	default:
 		d.decideStep(step)
@@ -104,15 +104,15 @@ func (d *decision) decidePaused(cluster, machine bool) {
 	}
 	switch {
 	case cluster == machine: // both, or it is not known which
-		d.say(pausedCluster, d.words)
-		d.say(pausedMachine, d.words)
+		d.advise(pausedCluster, d.words)
+		d.advise(pausedMachine, d.words)
 		if !cluster {
 			d.Verdict = []string{"The Cluster or the machine is paused, so Drover does not reconcile the machine."}
 		}
 	case cluster:
-		d.say(pausedCluster, d.words)
+		d.advise(pausedCluster, d.words)
 	default:
-		d.say(pausedMachine, d.words)
+		d.advise(pausedMachine, d.words)
 	}
 	if d.Machine.DeletionTimestamp != nil {
 		d.Verdict = append(d.Verdict, "It is being deleted. Its server is removed after it is resumed.")
@@ -124,31 +124,31 @@ func (d *decision) decidePaused(cluster, machine bool) {
 func (d *decision) decideOwner(message string) {
 	const runs = "check whether Cluster API's controllers run"
 	if d.CAPIMachine == nil || !d.Machine.IsNamedBy(d.CAPIMachine) {
-		d.say(own{"It waits for the CAPI Machine that owns it.", []string{"If you created this object by hand, create a CAPI Machine whose spec.infrastructureRef names it",
+		d.advise(own{"It waits for the CAPI Machine that owns it.", []string{"If you created this object by hand, create a CAPI Machine whose spec.infrastructureRef names it",
 			"If a MachineSet created it, Cluster API sets the owner within seconds. Otherwise " + runs, nextManager}}, d.words)
 		d.Verdict = appendNew(d.Verdict, message)
 		return
 	}
 	paused := meta.FindStatusCondition(d.CAPIMachine.Status.Conditions, clusterv1.PausedCondition)
 	if paused == nil || paused.Status != metav1.ConditionTrue {
-		d.say(own{"The CAPI Machine {capi} names it but does not own it yet. Cluster API sets the owner within seconds.",
+		d.advise(own{"The CAPI Machine {capi} names it but does not own it yet. Cluster API sets the owner within seconds.",
 			[]string{nextCAPI, "If its conditions show no cause, " + runs, nextManager}}, d.words)
 		return
 	}
-	d.say(own{says: "The CAPI Machine {capi} names it but does not own it yet, because the CAPI Machine is paused."}, d.words)
+	d.advise(own{says: "The CAPI Machine {capi} names it but does not own it yet, because the CAPI Machine is paused."}, d.words)
 	d.Blocker.Message = facts.Clean(paused.Message)
 	d.Verdict = appendNew(d.Verdict, d.Blocker.Message)
 	_, machine := d.CAPIMachine.Annotations[clusterv1.PausedAnnotation]
 	// A Cluster that cannot be read is paused if nothing else can be.
 	cluster := d.Cluster == nil && !machine || d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
 	if cluster {
-		d.say(own{next: pausedCluster.next}, d.words)
+		d.advise(own{next: pausedCluster.next}, d.words)
 	}
 	if machine {
-		d.say(own{next: []string{goOnCAPI}}, d.words)
+		d.advise(own{next: []string{goOnCAPI}}, d.words)
 	}
 	if !cluster && !machine {
-		d.say(own{"The pause of the CAPI Machine and its Cluster has ended.", []string{
+		d.advise(own{"The pause of the CAPI Machine and its Cluster has ended.", []string{
 			"Trigger a reconcile of the CAPI Machine: kubectl -n {ns} annotate machine.cluster.x-k8s.io {capi} --overwrite woken=$(date +%s)", "If nothing changes, " + runs, nextManager}}, d.words)
 	}
 }
@@ -181,7 +181,7 @@ func (d *decision) decideDone() {
 		} else {
 			d.addStep(unwell)
 		}
-		d.say(ofNode(d.CAPIMachine.Status.NodeRef.Name, unwell.Reason), d.words)
+		d.advise(ofNode(d.CAPIMachine.Status.NodeRef.Name, unwell.Reason), d.words)
 	case behind == nil && bootstrap == nil && d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined():
 		d.decideNoNode()
 	}
@@ -193,15 +193,15 @@ func (d *decision) reportServer(runs bool) {
 	switch {
 	case d.State != nil && d.State.Name == "":
 		d.Blocker = &Blocker{Step: rkev1.StateStoredCondition, Reason: rkev1.StateMissingReason}
-		d.say(own{"The server was created, but its state Secret {state} is missing. Login to the server needs this Secret.",
+		d.advise(own{"The server was created, but its state Secret {state} is missing. Login to the server needs this Secret.",
 			about(d.Snapshot).On(metav1.Condition{Reason: rkev1.StateMissingReason}, nil)}, d.words)
 	case runs:
-		d.say(own{says: "The server runs and its state is stored."}, d.words)
+		d.advise(own{says: "The server runs and its state is stored."}, d.words)
 	default:
-		d.say(own{says: "The server was created and its state is stored."}, d.words)
+		d.advise(own{says: "The server was created and its state is stored."}, d.words)
 	}
 	if d.State != nil && d.State.Deleting {
-		d.say(own{"Its state Secret {state} is being deleted; only its finalizer keeps it. Login to the server needs this Secret.", []string{
+		d.advise(own{"Its state Secret {state} is being deleted; only its finalizer keeps it. Login to the server needs this Secret.", []string{
 			"Save the Secret in a file that only you can read: (umask 077; kubectl -n {ns} get secret {state} -o yaml | grep -v '^ *resourceVersion:' > {state}.yaml)",
 			"After it is saved, remove its finalizer: kubectl -n {ns} patch secret {state} --type merge -p '{\"metadata\":{\"finalizers\":null}}'",
 			"Then create the Secret again from the file, and delete the file: kubectl -n {ns} create -f {state}.yaml"}}, d.words)
@@ -226,7 +226,7 @@ func (d *decision) decideNoNode() {
 	if meta.IsStatusConditionTrue(d.CAPIMachine.Status.Conditions, rkev1.ReconciledCondition) { // its bootstrap is over, and its kubelet runs
 		next = []string{advice.NextRegister, nextNodeUnwell[0]}
 	}
-	d.say(own{"Cluster API waits for the Node to join the cluster.", next}, d.words)
+	d.advise(own{"Cluster API waits for the Node to join the cluster.", next}, d.words)
 }
 
 // nextNodeUnwell is for a node that was well before.
@@ -276,9 +276,9 @@ func (d *decision) decideStep(step *Step) {
 	switch {
 	case len(step.next) > 0:
 	case ofJob: // a reason of a newer or an older manager
-		d.say(own{next: []string{"Read the whole log: drover logs {name} -n {ns}"}}, d.words)
+		d.advise(own{next: []string{"Read the whole log: drover logs {name} -n {ns}"}}, d.words)
 	default:
-		d.say(own{next: []string{"See all conditions of the machine: kubectl -n {ns} describe {resource} {name}"}}, d.words)
+		d.advise(own{next: []string{"See all conditions of the machine: kubectl -n {ns} describe {resource} {name}"}}, d.words)
 	}
 	if running {
 		d.reportDeadline()
@@ -303,7 +303,7 @@ func (d *decision) decideStep(step *Step) {
 func (d *decision) reportHeld(bootstrap *Step) {
 	if d.ControlPlane != nil && newStep("", meta.FindStatusCondition(d.ControlPlane.Conditions, rkev1.ReconciledCondition)).Reason == bootstrap.Reason {
 		d.Next = nil
-		d.say(own{next: []string{"See why its control plane is not ready: drover why cluster/{cluster} -n {ns}"}},
+		d.advise(own{next: []string{"See why its control plane is not ready: drover why cluster/{cluster} -n {ns}"}},
 			advice.Words{"ns": d.CAPIMachine.Namespace, "cluster": d.CAPIMachine.Spec.ClusterName})
 	}
 }

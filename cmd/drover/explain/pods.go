@@ -76,7 +76,7 @@ func (r *Report) reportPod(reason, message string, pods []corev1.Pod, w advice.W
 		w["pod"], w["node"] = pods[0].Name, pods[0].Spec.NodeName
 	}
 	r.Blocker.Reason, r.Blocker.Message = reason, facts.Clean(message)
-	r.say(podAdvice[reason], w)
+	r.advise(podAdvice[reason], w)
 	r.Verdict = appendNew(r.Verdict, r.Blocker.Message)
 }
 
