@@ -160,6 +160,10 @@ unit: build bin/clusterctl # Unit tests and tests against a real API server only
 e2e: release-here bin/clusterctl bin/upstream/.done bin/helm ## Stories on real containers and servers, Cluster API's validators; STORY=regexp picks some.
 	@./hack/test.sh e2e
 
+.PHONY: soak
+soak: release-here bin/clusterctl bin/upstream/.done ## The long forms of the tests, for some hours: stories, faults, fuzzing.
+	@./hack/test.sh soak
+
 .PHONY: lint
 lint: setup bin/golangci-lint ## Run golangci-lint.
 	@code=0; for module in $(MODULES); do echo "linting $$module"; (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || code=1; done; exit $$code

@@ -24,6 +24,9 @@ func TestKill(t *testing.T) {
 	c := newCanary(t)
 	c.apply(clusterManifest("accessToken", "drover-demo-token"))
 	names := []string{"kill-a", "kill-b", "kill-c"}
+	if os.Getenv("DROVER_SOAK") != "" {
+		names = append(names, "kill-d", "kill-e", "kill-f", "kill-g", "kill-h", "kill-i")
+	}
 	for _, name := range names {
 		c.apply(machineManifest(name, c.namespace)) // no webhook answers while the manager is killed
 	}

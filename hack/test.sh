@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests: all of them, or those named: verify, unit, load, fuzz, install, e2e, bench.
+# Runs the tests: all of them, or those named: verify, unit, load, fuzz, install, e2e, soak, bench.
 # All they print is kept in bin/test.log, and what failed is told once more at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -70,6 +70,16 @@ e2e() {
   DROVER_E2E=1 gotest -count=1 -timeout 90m -parallel 4 -v ${STORY:+-run "(Stories|Kinds|Outages|WithKubeadm)/$STORY"} ./e2e || failed=1
 }
 
+# soak has the long forms of the stories, more runs of the fault matrix, and all fuzz targets for longer.
+soak() {
+  section "fuzz targets, ${FUZZTIME:=30s} each"
+  FUZZTIME=$FUZZTIME ./hack/fuzz.sh || failed=1
+  section "500 runs of the fault matrix"
+  make --no-print-directory faults SEEDS=500 || failed=1
+  section "the long forms of the stories"
+  DROVER_SOAK=1 e2e
+}
+
 # huge_pages lets the kernel give memory in pages of 2 MiB until the tests have ended. In a virtual machine a page fault is dear: an API server of a test
 # takes 3.7 s of CPU time until it is ready, and 5.3 s with pages of 4 KiB.
 huge_pages() {
@@ -105,9 +115,9 @@ failures() {
 }
 
 case $what in
-all | verify | unit | load | fuzz | install | e2e | bench) ;;
+all | verify | unit | load | fuzz | install | e2e | soak | bench) ;;
 *)
-  echo "usage: hack/test.sh [all|verify|unit|load|fuzz|install|e2e|bench]" >&2
+  echo "usage: hack/test.sh [all|verify|unit|load|fuzz|install|e2e|soak|bench]" >&2
   exit 2
   ;;
 esac
