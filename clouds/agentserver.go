@@ -2,8 +2,9 @@ package clouds
 
 import "strings"
 
-// AgentServer is the ID of the server from which an agent has registered, by what it told: cloud-init's name of the cloud and the
-// server's ID there, joined by a slash. It is empty if that is not this driver's cloud, or not known.
+// AgentServer returns the ID of the server from which an agent has registered. told is the agent's
+// report: cloud-init's name of the cloud and the server's ID there, joined by a slash. The result
+// is empty if the report names another driver's cloud, or the cloud is unknown.
 func (c Cloud) AgentServer(told string) string {
 	name, id, _ := strings.Cut(told, "/")
 	if c.CloudInit == "" || name != c.CloudInit {

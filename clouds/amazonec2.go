@@ -55,7 +55,7 @@ var _ = add(Cloud{
 	},
 })
 
-// wholeZone makes the zone whole, of which the driver keeps the last letter.
+// wholeZone completes the zone: the driver keeps only its last letter.
 func wholeZone(record Record) Record {
 	region, zone := record.Text("Region"), record.Text("Zone")
 	if zone == "" || record.Text("Endpoint") != "" || strings.HasPrefix(zone, region) {

@@ -11,18 +11,22 @@ import (
 
 // words are the error texts of one driver and of its cloud's API, all in small letters.
 type words struct {
-	// rules give classes. The first that fits decides: what is more exact, or worse to overlook, stands further up.
+	// rules map texts to classes. The first match decides, so that more exact rules, and classes
+	// that are worse to miss, come first.
 	rules []rule
 	// gone are how the driver says that a server does not exist, beside what all say; elsewhere are words for something else that
 	// is missing, with which it is not known whether the server exists. A text with the word resource is about the server only
 	// if it has the word server too.
 	gone, elsewhere  []string
 	resource, server string
-	// taken are how the cloud refuses a server, for there is one of its name: all words of one of the lists.
+	// taken are the texts with which the cloud rejects a server because its name exists: all words
+	// of one of the lists.
 	taken [][]string
-	// afterRequest are words of what the driver does between the cloud's consent and the moment its record names the server.
+	// afterRequest are words of the driver's work between the cloud's acceptance and the moment its
+	// record names the server.
 	afterRequest []string
-	// unsure says that no text tells the cloud's refusal from what comes after its consent.
+	// unsure is true if no text distinguishes the cloud's rejection from errors after its
+	// acceptance.
 	unsure bool
 }
 
@@ -32,9 +36,10 @@ type rule struct {
 	phrases []string
 }
 
-// Classify says what kind of failure a driver's error text tells of. The driver's own rules come first, then those every
-// cloud shares, then the HTTP status, then what the network says, and last what an operating system or a driver says of itself.
-// Addresses in the text are of no account: they repeat names that users chose.
+// Classify returns the class of the failure that a driver's error text describes. The driver's own
+// rules come first, then the rules for every cloud, the HTTP status, network errors, and last
+// errors of an operating system or a driver. Addresses in the text are ignored: they repeat names
+// that users chose.
 func (c Cloud) Classify(text string) string {
 	if containsAny(strings.ToLower(text), panicked) {
 		return rkev1.ClassUnknown
@@ -91,7 +96,7 @@ var commonRules = []rule{
 		"ssh key does not exist"}},
 }
 
-// statusOf is the HTTP status in a text; empty when there is none.
+// statusOf returns the HTTP status in a text, or an empty string.
 func statusOf(text string) string {
 	if found := statusPattern.FindStringSubmatch(text); found != nil {
 		return found[1]

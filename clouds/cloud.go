@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Cloud is what is known of a driver and of the cloud behind it. Of a driver that nobody has described only Driver and
-// EnvPrefix are set. Fields of records and names of flags are those of the driver's source.
+// Cloud describes a driver and its cloud. For a driver without a description only Driver and
+// EnvPrefix are set. Fields of records and names of flags are those in the driver's source.
 type Cloud struct {
 	// Driver's name, as in its flags and in the name of its binary.
 	Driver string
@@ -34,8 +34,9 @@ type Cloud struct {
 	// Place are the record's fields that say where the server is, with the flags they come from. A server is to be looked for
 	// where it was made, and not with an account that has another place.
 	Place map[string]string
-	// ZoneFlag takes the zone or region that is the server's failure domain; empty when there is none. ZonePrefix is the flag with
-	// what a failure domain begins with and the value of ZoneFlag does not.
+	// ZoneFlag takes the zone or region that is the server's failure domain; empty if the driver
+	// has none. ZonePrefix is the flag whose value a failure domain begins with and the value of
+	// ZoneFlag does not.
 	ZoneFlag, ZonePrefix string
 	// Private are the fields that hold the server's private address.
 	Private []string
@@ -46,18 +47,20 @@ type Cloud struct {
 	Tags       TagFlag
 	TagsCopied bool
 
-	// KeyFile is the flag that takes the path of a private SSH key to use, when the driver registers the key with the cloud
-	// by itself; the public key is read from beside it. KeyInPlace says that the driver takes the key that lies where it would
-	// make one, as libmachine's ssh.GenerateSSHKey does. KeyUnless are flags with which the user brings a key of his own.
+	// KeyFile is the flag that takes the path of a private SSH key to use, if the driver registers
+	// the key with the cloud; it reads the public key from the file beside it. KeyInPlace is true
+	// if the driver uses an existing key at the path where it would create one, like libmachine's
+	// ssh.GenerateSSHKey. KeyUnless are flags with which the user provides a key.
 	KeyFile    string
 	KeyInPlace bool
 	KeyUnless  []string
-	// NeedsKey is the flag with the key that the user must bring, for the server exists already.
+	// NeedsKey is the flag with the key that the user must provide because the server exists
+	// already.
 	NeedsKey string
 
 	// ConfigHasCommon says that Rancher's <X>Config of this driver has common and providerID by a slip; they are taken and not read.
 	ConfigHasCommon bool
-	// Rules are what the values of flags must be; see RuleOf.
+	// Rules restrict the values of flags; see RuleOf.
 	Rules map[string]Rule
 
 	// UserData is how the driver takes user data.
@@ -67,9 +70,9 @@ type Cloud struct {
 	// so a server knows which one it is. Empty for others.
 	CloudInit string
 
-	// EnvPrefix is what the names of the driver's environment variables begin with.
+	// EnvPrefix is the prefix of the driver's environment variables.
 	EnvPrefix string
-	// NodeDriver is the NodeDriver that exists from the start; nil when there is none.
+	// NodeDriver is the NodeDriver that exists from the start, or nil.
 	NodeDriver *NodeDriver
 
 	// Finder is how a server is found again whose id was lost. Lists says that package finder can list all servers that carry
@@ -77,11 +80,12 @@ type Cloud struct {
 	Finder Finder
 	Lists  bool
 
-	// Beside is what the driver's Remove takes along with the server, so that it is left when a server is given up; empty when
-	// that is not known. It is what Remove deletes in rancher/machine, drivers/<name>, or in the source that the file names.
+	// Beside lists the resources that the driver's Remove deletes together with the server, so that
+	// they are left when a server is given up. It is empty if they are unknown. The source is
+	// Remove in rancher/machine, drivers/<name>, or the source that the file names.
 	Beside string
-	// Leftovers says, in a sentence for users, what the driver's Remove leaves behind that may cost money. What else a driver cannot
-	// promise is in docs/drivers.md.
+	// Leftovers is a sentence for users about resources that the driver's Remove leaves behind and
+	// that may cost money. docs/drivers.md lists the driver's other limits.
 	Leftovers string
 
 	words words
@@ -90,9 +94,10 @@ type Cloud struct {
 // maxName is the longest name that is good for a hostname.
 const maxName = 63
 
-// NameRule is which names a driver can give to servers, where that is less than every hostname.
+// NameRule restricts the names that a driver can give to servers, if it does not accept every
+// hostname.
 type NameRule struct {
-	// Longest name; 0 is no limit of the driver's own.
+	// Longest name; 0 if the driver has no limit of its own.
 	Longest int
 	// LetterFirst says that a name begins with a letter.
 	LetterFirst bool
@@ -103,7 +108,8 @@ type Finder struct {
 	Kind FinderKind
 	// Needs are flags that the driver must have: an external driver may go by the name of a built-in one.
 	Needs []string
-	// Unless are switches that take the tag away from the driver's servers; then there is no finder.
+	// Unless are switches that remove the tag from the driver's servers; the driver then has no
+	// finder.
 	Unless []string
 }
 
@@ -112,7 +118,7 @@ type FinderKind string
 
 // Kinds of finders.
 const (
-	// NoFinder: there is none.
+	// NoFinder: the driver has no finder.
 	NoFinder FinderKind = ""
 	// ByTag goes by the tag with the machine's UID.
 	ByTag FinderKind = "tag"
@@ -125,7 +131,7 @@ func (c Cloud) ZoneValue(domain string, values map[string]any) (string, error) {
 	prefix, _ := values[c.ZonePrefix].(string)
 	value, within := strings.CutPrefix(domain, prefix)
 	if value == "" || !within && len(domain) > 1 { // a lone letter is a zone of Amazon's already
-		return "", fmt.Errorf("failure domain %q is no zone of %s %q", domain, c.ZonePrefix, prefix)
+		return "", fmt.Errorf("failure domain %q is not a zone of %s %q", domain, c.ZonePrefix, prefix)
 	}
 	return value, nil
 }
@@ -150,7 +156,7 @@ func add(clouds ...Cloud) bool { //nolint:unparam // the result lets a file add 
 	return true
 }
 
-// Of returns what is known of a driver.
+// Of returns the description of a driver.
 func Of(driver string) Cloud {
 	c := known[driver]
 	c.Driver = driver

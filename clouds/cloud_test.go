@@ -230,8 +230,8 @@ func TestZoneValue(t *testing.T) {
 		{"amazonec2", "us-east-2b", ohio, "b", ""},
 		{"amazonec2", "us-east-2-lax-1a", ohio, "-lax-1a", ""},
 		{"amazonec2", "c", ohio, "c", ""},
-		{"amazonec2", "eu-west-1a", ohio, "", `failure domain "eu-west-1a" is no zone of amazonec2-region "us-east-2"`},
-		{"amazonec2", "us-east-2", ohio, "", "is no zone"},
+		{"amazonec2", "eu-west-1a", ohio, "", `failure domain "eu-west-1a" is not a zone of amazonec2-region "us-east-2"`},
+		{"amazonec2", "us-east-2", ohio, "", "is not a zone"},
 		{"google", "us-central1-a", nil, "us-central1-a", ""},
 		{"azure", "1", nil, "1", ""},
 	} {

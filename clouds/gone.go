@@ -31,7 +31,7 @@ func (c Cloud) IsGone(text string) bool {
 	return gone || slices.Contains([]string{"404", "410"}, statusOf(text))
 }
 
-// NameTaken reports whether the cloud refused to make a server, for there is one of that name: it is somebody else's.
+// NameTaken reports whether the cloud rejected the server because another server has its name.
 func (c Cloud) NameTaken(text string) bool {
 	text = plain(text)
 	return slices.ContainsFunc(c.words.taken, func(all []string) bool {

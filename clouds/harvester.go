@@ -2,7 +2,8 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// harvester/docker-machine-driver-harvester v1.0.6, harvester. Errors are those of the Kubernetes API.
+// harvester/docker-machine-driver-harvester v1.0.6, harvester. Its errors come from the Kubernetes
+// API.
 var _ = add(Cloud{
 	Driver: "harvester", ByName: true, KeyInPlace: true, KeyUnless: []string{"harvester-ssh-private-key-path"},
 	Place: map[string]string{"VMNamespace": "harvester-vm-namespace"},

@@ -7,7 +7,7 @@ import "strings"
 // pkg/data/management/machinedriver_data.go. Where it adds to Rancher's, it only hides a further secret or lets a further key
 // be missing.
 type NodeDriver struct {
-	// Name of the object, where it is not the driver's.
+	// Name of the object, if it differs from the driver's.
 	Name string
 	// Description for people.
 	Description string
@@ -17,8 +17,9 @@ type NodeDriver struct {
 	Plugin Plugin
 	// Hosts that the driver talks to.
 	Hosts []string
-	// Public, Private and Optional are fields of the credential: those that may be shown, those that may not, and those of both
-	// that may be left out. Passwords are secret without belonging to the credential.
+	// Public, Private and Optional are fields of the credential: fields that may be shown, secret
+	// fields, and fields of both kinds that may be omitted. Passwords are secret but do not belong
+	// to the credential.
 	Public, Private, Optional, Passwords []string
 	// Defaults replace the driver's own.
 	Defaults map[string]string
@@ -34,8 +35,8 @@ type Plugin struct {
 	Checksums map[string]string
 }
 
-// For returns the address and checksum for an architecture. An architecture without a binary of its own gets that for amd64,
-// and is told so when the binary does not run.
+// For returns the address and checksum for an architecture. An architecture without its own binary
+// gets the one for amd64, and an error when it does not run.
 func (p Plugin) For(arch string) (url, checksum string) {
 	if p.Checksums[arch] == "" {
 		arch = "amd64"

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// Rule is what the value of a flag must be, beyond its type, so that nothing is started which cannot succeed. Empty text is no value.
+// Rule restricts the value of a flag beyond its type, so that no Job starts that cannot succeed.
+// Empty text counts as no value.
 type Rule struct {
 	// Matches and Without are patterns that a text must and must not match.
 	Matches, Without string
 	// Least and Most bound an integer.
 	Least, Most int64
-	// Says what the value must be, for users.
+	// Says is the rule as a sentence for users.
 	Says string
 }
 

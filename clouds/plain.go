@@ -2,7 +2,7 @@ package clouds
 
 const notInAPod = "Works only on a desktop with the hypervisor installed, not in the pod of a Job."
 
-// Drivers of which there is little to say.
+// Drivers with short descriptions.
 var _ = add(
 	Cloud{Driver: "none", NoServer: true, UserData: UserData{Habit: None}, NodeDriver: &NodeDriver{Description: "Makes nothing; for tests."}},
 	Cloud{Driver: "noop", NoServer: true, UserData: UserData{Habit: None}, NodeDriver: &NodeDriver{Description: "Makes nothing; for tests."}},
@@ -23,8 +23,10 @@ var _ = add(
 	Cloud{Driver: "oxide", UserData: UserData{Habit: PathAtCreate, Flag: "oxide-user-data-file"}},
 	// luthermonson/docker-machine-driver-proxmox, proxmox/proxmox.go. The name of the record's field was not checked, so that none is given here.
 	Cloud{Driver: "proxmox", UserData: UserData{Habit: None}, words: words{unsure: true}},
-	// lnxbil/docker-machine-driver-proxmox-ve v4, proxmoxdriver.go, proxmox.go. The record has VMID before the virtual machine is asked for, and another
-	// client may take that number. So it is not what names the server: Remove is called only with VMUUID, with which the driver checks whom it removes.
+	// lnxbil/docker-machine-driver-proxmox-ve v4, proxmoxdriver.go, proxmox.go. The record has VMID
+	// before the virtual machine is requested, and another client may take that number. So VMID
+	// does not name the server: Remove is called only with VMUUID, by which the driver verifies the
+	// virtual machine.
 	Cloud{Driver: "proxmoxve", ID: "VMUUID", UserData: UserData{Habit: None}, words: words{unsure: true}},
 	// Negashev/docker-machine-driver-timeweb, timeweb/driver.go.
 	Cloud{Driver: "timeweb",

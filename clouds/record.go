@@ -15,7 +15,7 @@ const (
 	maxText        = 512
 )
 
-// Record is a driver's configuration with what it knows of its server, as its plugin returns it.
+// Record is a driver's configuration with its facts about the server, as its plugin returns it.
 type Record map[string]any
 
 // DecodeRecord reads a record, which comes from foreign code.
@@ -64,8 +64,8 @@ func (c Cloud) ServerID(record Record) string {
 	return record.Text(c.ID)
 }
 
-// Fill replaces each {Field} of a template by the record's field; {field} is the same in small letters. The result is empty
-// when a field is, or when the template is no template.
+// Fill replaces each {Field} of a template by the record's field; {field} is the same in lower
+// case. The result is empty if a field is empty, or if the template is invalid.
 func Fill(template string, record Record) string {
 	literal := placeholder.ReplaceAllString(template, "")
 	if strings.Contains(literal, "{") || len(Missing(template, record)) > 0 {
@@ -96,7 +96,8 @@ func fieldText(name string, record Record) string {
 	return strings.ToLower(record.Text(upper))
 }
 
-// Unfill is the reverse of Fill: what a record has of which a template has made a text; nil when it has not.
+// Unfill is the reverse of Fill: it returns the fields of the record from which a template made the
+// text, or nil if the text does not match.
 func Unfill(template, text string) Record {
 	names := placeholder.FindAllStringSubmatch(template, -1)
 	var form strings.Builder

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// MaxAddress is how many characters an address may have: those of a DNS name (RFC 1035, 2.3.4, without the final dot).
+// MaxAddress is the maximum length of an address, the length of a DNS name (RFC 1035, 2.3.4,
+// without the final dot).
 const MaxAddress = 253
 
-// Server is what a machine shows of its server, as the pod writes it.
+// Server is the server's data in a machine's status, as the pod writes it.
 type Server struct {
 	// InstanceID as the cloud names it; may be empty.
 	InstanceID string `json:"instanceID,omitempty"`
@@ -32,7 +33,7 @@ type Address struct {
 	Address string `json:"address"`
 }
 
-// Facts are what a server is described from.
+// Facts are the input for describing a server.
 type Facts struct {
 	// Record of the driver.
 	Record Record

@@ -9,19 +9,20 @@ import (
 
 // TagFlag is a driver's flag for tags or labels.
 type TagFlag struct {
-	// Flag's name; empty when there is none.
+	// Flag's name; empty if the driver has none.
 	Flag string
 	// Form of the flag's value.
 	Form TagForm
 	// Characters tells which characters the cloud takes besides letters and digits; Lower that letters are made small.
 	Characters string
 	Lower      bool
-	// MaxKey and MaxValue are lengths; with Words and WordList, MaxKey is that of the whole.
+	// MaxKey and MaxValue are maximum lengths; with Words and WordList, MaxKey is the maximum
+	// length of the whole word.
 	MaxKey, MaxValue int
 	// Joint is what joins key and value in a word; a colon when it is empty.
 	Joint string
-	// Owned is what the key of the tag begins with that says to the cloud's own controllers whose cluster a server is; its value
-	// is "owned". Only Pairs.
+	// Owned is the prefix of the key of the tag that tells the cloud's own controllers which
+	// cluster a server belongs to; its value is "owned". Only for Pairs.
 	Owned string
 	// Short are keys that are written shorter, lest the values with them are cut.
 	Short map[string]string
@@ -44,8 +45,9 @@ const (
 	WordList
 )
 
-// AddTags returns the value of the driver's tag flag with tags added to what the user has given: a string, or a list for
-// List and WordList. Ours stand first, so that an odd number of the user's items cannot shift them.
+// AddTags returns the value of the driver's tag flag with tags added to the user's value: a string,
+// or a list for List and WordList. Our tags come first, so that an odd number of the user's items
+// cannot shift them.
 func (f TagFlag) AddTags(user any, tags map[string]string) any {
 	items := f.Items(tags)
 	if f.Form == List || f.Form == WordList {
@@ -53,7 +55,7 @@ func (f TagFlag) AddTags(user any, tags map[string]string) any {
 		return append(items, given...)
 	}
 	given, _ := user.(string)
-	// A key may be given once, and the user's is the one that his controllers go by.
+	// A key may occur only once, and the user's controllers use the user's tag.
 	if cluster := tags[clusterTag]; f.Owned != "" && cluster != "" && !strings.Contains(given, f.Owned) {
 		items = append(items, f.Owned+f.encode(cluster), "owned")
 	}
@@ -63,7 +65,8 @@ func (f TagFlag) AddTags(user any, tags map[string]string) any {
 	return strings.Join(items, ",")
 }
 
-// Ours returns the first of the user's tags that is one of ours, by which servers are found and removed; empty when there is none.
+// Ours returns the first of the user's tags whose key is reserved, because Drover finds and removes
+// servers by it, or an empty string.
 func (f TagFlag) Ours(user any, tags map[string]string) string {
 	given, _ := user.([]string)
 	if text, ok := user.(string); ok {
@@ -113,7 +116,7 @@ func (f TagFlag) Items(tags map[string]string) []string {
 	return items
 }
 
-// encode replaces what the cloud does not take.
+// encode replaces the characters that the cloud does not accept.
 func (f TagFlag) encode(text string) string {
 	if f.Lower {
 		text = strings.ToLower(text)

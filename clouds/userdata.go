@@ -4,7 +4,7 @@ import "encoding/base64"
 
 // UserData is how a driver takes user data.
 type UserData struct {
-	// Habit is what the value of Flag is.
+	// Habit is the form of Flag's value.
 	Habit Habit
 	// Flag takes the user data.
 	Flag string
@@ -12,11 +12,11 @@ type UserData struct {
 	With map[string]string
 	// Excludes are flags that may not be given beside Flag.
 	Excludes []string
-	// Merges are further flags with user data of the user's, which the driver joins with Flag's by itself.
+	// Merges are further flags with the user's own user data, which the driver joins with Flag's.
 	Merges []string
 	// Unless are flags and their values with which the driver hands no user data over.
 	Unless map[string]string
-	// Limit of what the cloud takes.
+	// Limit is the cloud's limit.
 	Limit Limit
 	// CloudConfigOnly says that the driver rewrites the data and understands nothing but #cloud-config.
 	CloudConfigOnly bool
@@ -24,12 +24,12 @@ type UserData struct {
 	Breaks []string
 }
 
-// Habit is what a driver does with the value of its flag for user data.
+// Habit describes how a driver uses the value of its flag for user data.
 type Habit string
 
 // Habits of drivers.
 const (
-	// Unknown: nobody has said.
+	// Unknown: no description exists.
 	Unknown Habit = ""
 	// None: the driver has no flag for user data, so that a server is set up over SSH.
 	None Habit = "none"
@@ -45,7 +45,8 @@ const (
 
 // Limit of the user data that a cloud takes.
 type Limit struct {
-	// Bytes is the largest size, measured as the cloud does; 0 is no limit but our own.
+	// Bytes is the largest size, measured as the cloud does; 0 means that only Drover's limit
+	// applies.
 	Bytes int
 	// Base64 says that the cloud measures the base64 form.
 	Base64 bool

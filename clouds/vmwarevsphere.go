@@ -6,8 +6,8 @@ var _ = add(Cloud{
 	Driver: "vmwarevsphere", ConfigHasCommon: true, EnvPrefix: "VSPHERE",
 	// The driver looks its server up by name in the folder, so that GetState finds it before the record names it.
 	ID: "MachineId", ByName: true, InSteps: true, ProviderID: "vsphere://{MachineId}", KeyInPlace: true,
-	// Configuration parameters, whose values have no form; what begins with guestinfo a guest could change. A clone has those of
-	// what it was made from.
+	// Configuration parameters, whose values are free text. A guest could change parameters with
+	// the prefix guestinfo. A clone inherits the parameters of its source.
 	Tags: TagFlag{Flag: "vmwarevsphere-cfgparam", Form: List, Characters: "_-.", MaxKey: 80, MaxValue: 255}, TagsCopied: true,
 	// The driver parses the data as YAML, adds its user, and puts it on an ISO image: no limit but sense.
 	UserData: UserData{Habit: PathAtCreate, Flag: "vmwarevsphere-cloud-config", CloudConfigOnly: true,

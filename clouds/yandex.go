@@ -11,7 +11,8 @@ var _ = add(Cloud{
 	// The driver makes a MIME message of its own part and the user's, and calls both text/cloud-config.
 	UserData: UserData{Habit: PathAtCreate, Flag: "yandex-userdata", CloudConfigOnly: true, Limit: Limit{Bytes: 256 << 10}},
 	Beside:   "its disks",
-	// The name of the gRPC code stands in the text; which texts tell of quota is not in the SDK's source.
+	// The name of the gRPC code stands in the text. The SDK's source does not show which texts mean
+	// quota.
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"code = unauthenticated", "code = permissiondenied"}},
 		{rkev1.ClassQuota, []string{"code = resourceexhausted"}},

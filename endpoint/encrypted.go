@@ -12,9 +12,11 @@ import (
 	"github.com/drover-project/drover/limit"
 )
 
-// AgentLimits let thousands of agents keep one connection each, many of them behind one address. A handler gives a watch or a download more time.
-// A handshake costs half a millisecond or more of CPU time before it is known who asks: at this pace one address gets a tenth of a core, 3000 agents behind
-// it that have lost their connections can be back in half a minute, and 100 new servers there have five connections each at once.
+// AgentLimits let thousands of agents keep one connection each, many of them behind one address. A
+// handler gives a watch or a download more time. A TLS handshake costs at least half a millisecond
+// of CPU time before the client is known. At this rate one address gets a tenth of a core, 3000
+// agents behind it that have lost their connections reconnect within half a minute, and 100 new
+// servers there have five connections each.
 var AgentLimits = Limits{Connections: 6000, ConnectionsPerAddress: 3000, NewPerSecond: 100, NewAtOnce: 500,
 	ReadTimeout: 20 * time.Second, WriteTimeout: 30 * time.Second}
 

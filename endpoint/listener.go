@@ -122,14 +122,14 @@ const (
 	maxStreams, streamBuffer = 32, 256 << 10
 )
 
-// newHTTPServer makes a server of these limits; those of connections are the listener's.
+// newHTTPServer creates a server with these limits; the listener applies the limits of connections.
 func newHTTPServer(handler http.Handler, l Limits) *http.Server {
 	return &http.Server{
 		Handler: handler, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: l.ReadTimeout, ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: idleTimeout,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer,
 			SendPingTimeout: 30 * time.Second, PingTimeout: l.ReadTimeout},
-		// What it logs of each bad handshake is dropped: anybody could fill the log with it.
+		// Errors of handshakes are dropped: any client could fill the log with them.
 		ErrorLog: log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context { // lets a handler prefer its connection
 			if encrypted, ok := conn.(*tls.Conn); ok {
@@ -143,7 +143,7 @@ func newHTTPServer(handler http.Handler, l Limits) *http.Server {
 	}
 }
 
-// refusals counts what was refused or taken away; more than a few mean an attack.
+// refusals counts rejected and preempted connections and bodies; more than a few mean an attack.
 var refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "drover_endpoint_refused_total", Help: "Connections and request bodies that were rejected or closed at a limit, by port",
 }, []string{"port", "what"})
@@ -154,7 +154,8 @@ func Rejections(port, what string) func() { return refusals.WithLabelValues(port
 // RegisterMetrics adds what this package counts to controller-runtime's registry; once.
 func RegisterMetrics() error { return metrics.Registry.Register(refusals) }
 
-// Metrics serves what controller-runtime's registry holds. Few are answered at once, for each answer is made in memory.
+// Metrics serves controller-runtime's registry. It limits concurrent responses because each is
+// built in memory.
 func Metrics() http.Handler {
 	const inFlight = 16
 	mux := http.NewServeMux()

@@ -29,7 +29,8 @@ type WebhookOptions struct {
 	Port int
 	// GetCertificate gives the certificate shown to API servers.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// ClientCA signs the certificates of API servers; without one of them no request is read. Nil: anybody may call.
+	// ClientCA signs the certificates of API servers. Requests without such a certificate are not
+	// read. If nil, any client may call.
 	ClientCA *x509.CertPool
 	// Strip takes from a request's path what only API servers know; of a request without it nothing is read. Nil: the path is as it is.
 	Strip func(path string) (rest string, ok bool)
@@ -37,7 +38,8 @@ type WebhookOptions struct {
 	Limits Limits
 }
 
-// Webhooks is a webhook server that anybody may reach. Only its port differs from controller-runtime's, whose register it uses.
+// Webhooks is a webhook server that any client may reach. It differs from controller-runtime's
+// server, whose registration it uses, only in its port.
 type Webhooks struct {
 	webhook.Server
 	opts    WebhookOptions
@@ -96,7 +98,7 @@ func (s *Webhooks) Start(ctx context.Context) error {
 	return nil
 }
 
-// known answers who knows the path.
+// known serves only clients that know the path.
 func (s *Webhooks) known(next http.Handler) http.Handler {
 	if s.opts.Strip == nil {
 		return next
@@ -137,15 +139,16 @@ func (s *Webhooks) StartedChecker() healthz.Checker {
 const (
 	// maxBody is what controller-runtime takes for a review: an old and a new object of at most 3 MiB each, and the rest.
 	maxBody = 7 << 20
-	// smallBody parts what everybody sends from what few do: large bodies wait for each other, small ones for no large one.
+	// smallBody separates usual bodies from rare large ones: large bodies wait for each other,
+	// small ones never wait for a large one.
 	smallBody = 128 << 10
-	// leastBody is what a request costs whatever its body.
+	// leastBody is the memory cost of a request without a body.
 	leastBody = 16 << 10
 )
 
-// lane bounds the bodies of one size: how many bytes may be read at once, which of them have memory, for one that is taken away gives
-// its memory back a moment later, and how many may be decoded at once. Decoded, a body of empty JSON objects takes some twenty times
-// its size.
+// lane bounds the bodies of one size class: how many bytes may be read at the same time, which
+// bodies hold memory (a preempted body releases its memory a moment later), and how many may be
+// decoded at the same time. A decoded body of empty JSON objects takes some twenty times its size.
 type lane struct {
 	reading         *limit.Preemptive[netip.Addr]
 	memory, decoded *limit.Bytes

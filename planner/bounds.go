@@ -117,7 +117,7 @@ type namedField struct {
 	value reflect.Value
 }
 
-// fieldsOf are the fields of a struct, those of inlined structs among them.
+// fieldsOf returns the fields of a struct, including the fields of inlined structs.
 func fieldsOf(of reflect.Value) []namedField {
 	var all []namedField
 	for field, value := range of.Fields() {
@@ -131,7 +131,7 @@ func fieldsOf(of reflect.Value) []namedField {
 	return all
 }
 
-// usage sums up what a value has.
+// usage sums up the size of a value.
 type usage struct{ bytes, elementsLeft int }
 
 // add counts a value and everything in it, and stops at the first bound that is exceeded. Only JSON

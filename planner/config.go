@@ -19,7 +19,8 @@ import (
 const (
 	// mainConfig is the file of the distribution's configuration that is ours; others beside it are the user's.
 	mainConfig = "50-rancher.yaml"
-	// nodeConfig has labels and taints, apart, for the distribution does not start again for them: once its Node is there the manager sets them.
+	// nodeConfig has labels and taints in a file of their own, because the distribution does not
+	// restart for them: once the Node exists, the manager sets them.
 	nodeConfig = "51-rancher-node.yaml"
 )
 
@@ -27,8 +28,8 @@ func (p *planner) configPath(file string) string {
 	return etcDir + p.release.Distribution + "/config.yaml.d/" + file
 }
 
-// config is the distribution's configuration and the files it names: defaults, then the layers of the specification, then what follows from
-// the machine itself, which nothing of the former can change.
+// config returns the distribution's configuration and the files it names: defaults, then the layers
+// of the specification, then the settings that follow from the machine, which no layer can change.
 func (l *look) config() (settings, []plan.File, error) {
 	s, err := l.layered()
 	if err != nil {
@@ -67,7 +68,7 @@ func (l *look) config() (settings, []plan.File, error) {
 // defaultCNI is the network of RKE2, as Rancher has it. Without the argument RKE2 takes another.
 const defaultCNI = "calico"
 
-// defaults are what the layers change.
+// defaults returns the settings that the layers can change.
 func (p *planner) defaults(roles Roles) settings {
 	if p.release.Distribution == releases.RKE2 && roles.IsServer() {
 		return settings{"cni": defaultCNI}
@@ -86,7 +87,8 @@ func (l *look) layered() (settings, error) {
 		if !matches {
 			continue
 		}
-		// The registry of all system images. An agent has no such argument, and its installer comes from there all the same.
+		// The registry of all system images. Agents have no such argument, but their installer
+		// image comes from it, too.
 		if value, given := layer.value("system-default-registry"); given {
 			if l.registry, _ = value.(string); l.registry != "" && !registryName.MatchString(l.registry) {
 				return nil, because(rkev1.ConfigInvalidReason,
@@ -101,7 +103,8 @@ func (l *look) layered() (settings, error) {
 	return s, nil
 }
 
-// ofInit is what the layers tell the init node of an argument, which may be one that says something of the whole cluster and that agents are not told.
+// ofInit returns the values of an argument for the init node. The argument may concern the whole
+// cluster and be unknown to agents.
 func (p *planner) ofInit(name string) []any {
 	s := p.defaults(p.init.Roles)
 	for _, layer := range p.layers {
@@ -121,11 +124,12 @@ func (p *planner) ofInit(name string) []any {
 var owned = []string{"token", "token-file", "agent-token", "agent-token-file", "server", "cluster-init", "cluster-reset",
 	"cluster-reset-restore-path", "data-dir", "with-node-id", "disable-agent", "disable-apiserver", "disable-controller-manager", "disable-etcd", "disable-scheduler"}
 
-// ports are arguments that would move the API server and the supervisor from where machines join and are asked; those of k3s, and what RKE2 hands on.
+// ports are arguments that would move the API server or the supervisor away from the ports that
+// machines and probes use: k3s' arguments, and those that RKE2 passes on.
 var ports = []struct{ argument, prefix, stays string }{{"https-listen-port", "", "6443"}, {"advertise-port", "", "6443"}, {"apiserver-port", "", ""},
 	{"supervisor-port", "", ""}, {"kube-apiserver-arg", "secure-port=", "6443"}}
 
-// listen refuses ports that nobody would ask.
+// listen rejects ports that no client would use.
 func (l *look) listen(s settings) error {
 	for _, port := range ports {
 		if given := s.value(port.argument, port.prefix); given != "" && given != port.stays {
@@ -139,7 +143,8 @@ func (l *look) listen(s settings) error {
 	return nil
 }
 
-// kindOf is what an argument takes, and whether this machine's configuration has it: not if the planner sets it, or only the other role knows it.
+// kindOf returns the kind of an argument, and whether this machine's configuration contains it: it
+// does not if the planner sets the argument, or only the other role knows it.
 func (l *look) kindOf(name, where string) (kind releases.Kind, mine bool) {
 	kind = l.release.Argument(name, l.Roles.IsServer())
 	switch {
@@ -155,7 +160,7 @@ func (l *look) kindOf(name, where string) (kind releases.Kind, mine bool) {
 	return kind, true
 }
 
-// role sets what the machine's roles ask for.
+// role sets the arguments that the machine's roles require.
 func (l *look) role(s settings) {
 	if dir := l.Spec.DataDirectories.K8sDistro; dir != "" {
 		s["data-dir"] = path.Clean(dir)
@@ -172,7 +177,7 @@ func (l *look) role(s settings) {
 	case !l.isInit():
 		s["server"], s["token"] = l.joinTo, pinned("server", l.Tokens.Server, l.Authorities.Server.Certificate)
 	case l.release.Distribution == releases.K3s:
-		s["cluster-init"] = true // RKE2 does so by itself
+		s["cluster-init"] = true // RKE2 does so automatically
 	}
 	if !l.Roles.Etcd {
 		s["disable-etcd"] = true
@@ -201,8 +206,8 @@ func (l *look) controlPlane(s settings) {
 	}
 }
 
-// components are those of the control plane that are asked on a port of their own; the directory of their certificates is given, so that probes
-// know it. The ports are Kubernetes'.
+// components are the components of the control plane that serve health on their own ports. The
+// directory of their certificates is set, so that probes know it. The ports are Kubernetes'.
 var components = []struct{ name, port string }{{"kube-controller-manager", "10257"}, {"kube-scheduler", "10259"}}
 
 // embedded are arguments whose value may be a file's content instead of its path. That of one may be the name of a Secret that has it under a key.
@@ -214,7 +219,7 @@ const (
 	secretScheme        = "secret://"
 )
 
-// secretOf reads secret://<namespace>:<name>; without that form there is no name.
+// secretOf parses secret://<namespace>:<name>. For any other form the name is empty.
 func secretOf(text string) (namespace, name string) {
 	if reference, is := strings.CutPrefix(text, secretScheme); is {
 		namespace, name, _ = strings.Cut(reference, ":")
@@ -243,7 +248,8 @@ func (l *look) contents(s settings) ([]plan.File, error) {
 	return files, nil
 }
 
-// secretContent is what a Secret holds that is named in the place of a content, and is shared with the cluster.
+// secretContent returns the content of a Secret that is named instead of a content and is shared
+// with the cluster.
 func (l *look) secretContent(reference string) (string, error) {
 	namespace, name := secretOf(reference)
 	if namespace != l.Namespace || name == "" {
@@ -292,7 +298,8 @@ type layer struct {
 	arguments []argument
 }
 
-// argument is one of a layer, or why it is none. The value is shared by all machines, and never changed.
+// argument is an argument of a layer, or the error why it is invalid. All machines share the value;
+// it is never changed.
 type argument struct {
 	name  string
 	value any

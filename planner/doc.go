@@ -1,7 +1,11 @@
-// Package planner decides what each server of a cluster must be: from a snapshot of the cluster (snapshot.go) come a verdict for each machine, the
-// plan it is given, if any, and what it waits for in words (verdict.go). It is a list of rules for the cluster (planner.go) and one for a machine
-// (machine.go), each looked at in turn: the first that has something to say decides. What a plan holds is in render.go and the files it names.
+// Package planner decides the target state of each server of a cluster. From a snapshot of the
+// cluster (snapshot.go) it derives a verdict for each machine, its plan if one is due, and the
+// reason for waiting (verdict.go). It has a list of rules for the cluster (planner.go) and one for
+// a machine (machine.go). Rules are checked in order, and the first that objects decides. render.go
+// and the files it names build the content of a plan.
 //
-// It is pure (design decisions D11, D24): the same snapshot gives the same bytes, and nothing in a plan comes from a UID, a clock or a status that a
-// move loses. It reads releases/ and writes nothing. Next: controllers/rkecontrolplane takes the snapshot and writes the plan Secrets, agent/ obeys.
+// It is pure (design decisions D11, D24): the same snapshot gives the same bytes, and nothing in a
+// plan comes from a UID, a clock or a status that a move loses. It reads releases/ and writes
+// nothing. controllers/rkecontrolplane takes the snapshot and writes the plan Secrets; agent/
+// applies the plans.
 package planner

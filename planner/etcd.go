@@ -95,7 +95,7 @@ func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 	return nil
 }
 
-// snapshotCredential is what a credential's Secret has; nothing without a name.
+// snapshotCredential returns the content of a credential's Secret, or nothing without a name.
 func (l *look) snapshotCredential(name string) (map[string][]byte, error) {
 	object, found := l.Objects[ObjectKey{SecretKind, name}]
 	switch {
@@ -112,7 +112,8 @@ func (l *look) snapshotCredential(name string) (map[string][]byte, error) {
 	return object.Data, nil
 }
 
-// valueOf is what a credential has under a key, before which Rancher writes the kind of the credential and a dash.
+// valueOf returns the value of a key in a credential. Rancher prefixes the key with the kind of the
+// credential and a dash.
 func valueOf(credential map[string][]byte, key string) string {
 	if value := credential[key]; len(value) > 0 {
 		return string(value)

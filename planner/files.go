@@ -16,7 +16,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// selectedFiles are those of spec.machineSelectorFiles whose selectors match the machine.
+// selectedFiles returns the files of spec.machineSelectorFiles whose selectors match the machine.
 func (l *look) selectedFiles() ([]plan.File, error) {
 	var files []plan.File
 	room := maxPlanBytes
@@ -48,8 +48,9 @@ func (l *look) selectedFiles() ([]plan.File, error) {
 	return files, nil
 }
 
-// filesOf makes files of an object that is shared with the cluster, and takes what they need from room: a key that is named a thousand times would
-// else be a thousand times in memory before the plan is found too large.
+// filesOf makes files from an object that is shared with the cluster, and subtracts their size from
+// room: otherwise a key that is named a thousand times would be in memory a thousand times before
+// the plan is rejected as too large.
 func (l *look) filesOf(where, kind string, source rkev1.K8sObjectFileSource, room *int) ([]plan.File, error) {
 	object, err := l.shared(where, kind, source.Name)
 	if err != nil {
@@ -157,8 +158,10 @@ func root(chain []*x509.Certificate) *x509.Certificate {
 // maxGone bounds how many files of earlier plans are remembered.
 const maxGone = 256
 
-// gone are files of earlier plans that this one has no more: the agent deletes them, and they stay in plans as deleted, so that rendering again
-// gives the same. What the distribution has taken over is not touched: its authorities, and its configuration where that is no longer ours.
+// gone returns the files of earlier plans that this plan no longer has. The agent deletes them.
+// They stay in plans as deleted, so that rendering again gives the same plan. It leaves out files
+// that the distribution has taken over: its authorities, and its configuration once Drover no
+// longer writes it.
 func (l *look) gone(files []plan.File) []plan.File {
 	keep := map[string]bool{l.configPath(mainConfig): true}
 	for _, file := range files {

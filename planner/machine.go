@@ -24,7 +24,7 @@ type look struct {
 	tier     tier
 	turns    *turns
 	progress progress
-	// fault is what holds whatever the machine was given before.
+	// fault blocks the machine whatever plan it has.
 	fault *fault
 	// before are the verdicts about machines of earlier tiers.
 	before []Verdict
@@ -79,7 +79,7 @@ func (l *look) runsAnotherVersion() string {
 	return fmt.Sprintf("its plan is applied, but its kubelet runs %.64s, and spec.kubernetesVersion is %s", runs, l.release.Version)
 }
 
-// verdict is what the rules come to.
+// verdict returns the result of the rules.
 func (l *look) verdict() Verdict {
 	if l.fault != nil {
 		return l.held(l.fault)
@@ -121,7 +121,7 @@ func (l *look) delivery() Verdict {
 	return v
 }
 
-// joinedToNone is what the init node is joined to.
+// joinedToNone is the value of JoinedTo for the init node.
 const joinedToNone = "-"
 
 func (l *look) says(reason, message string) Verdict {
@@ -134,8 +134,8 @@ func (l *look) held(f *fault) Verdict {
 	return v
 }
 
-// canHavePlan holds a machine back that gets no plan, and one whose plan would lack what is known later, also where a move has lost for a while what was known
-// before.
+// canHavePlan blocks a machine that gets no plan, and one whose plan would lack facts that become
+// known later, also facts that a move has lost for a while.
 func (l *look) canHavePlan() *fault {
 	switch {
 	case l.Deleting:
@@ -235,8 +235,9 @@ func (l *look) knowsServer() *fault {
 	return nil
 }
 
-// joinURL is where machines join a control plane; empty while its address is not known. The ports are those of the supervisor: k3s
-// pkg/cli/cmds/server.go (https-listen-port), RKE2 pkg/cli/defaults/defaults.go.
+// joinURL returns the address at which machines join a control plane, or an empty string while its
+// address is unknown. The ports are the supervisor's: k3s pkg/cli/cmds/server.go
+// (https-listen-port), RKE2 pkg/cli/defaults/defaults.go.
 func (p *planner) joinURL(m *Machine) string {
 	addresses := slices.Concat(usable(m.InternalIPs), usable(m.ExternalIPs))
 	if !m.Roles.ControlPlane || len(addresses) == 0 {
@@ -261,7 +262,8 @@ func (l *look) rendered() *fault {
 	return nil
 }
 
-// encoded is the machine's plan as it is delivered; without bytes where it is the one that was, which was looked at then.
+// encoded returns the machine's plan as it is delivered. The bytes are nil if the plan is the
+// delivered one, which was validated then.
 func (l *look) encoded() (plan.Plan, []byte, *fault) {
 	wanted, err := l.render()
 	var raw []byte
@@ -304,10 +306,10 @@ func refused(wanted plan.Plan, raw []byte, err error) *fault {
 	return nil
 }
 
-// maxPlanBytes leaves room in the plan Secret for what the agent reports.
+// maxPlanBytes leaves space in the plan Secret for the agent's report.
 const maxPlanBytes = 640 << 10
 
-// planless are reasons of machines that nobody waits for: they get no plan.
+// planless lists the reasons of machines that get no plan: other machines do not wait for them.
 var planless = []string{rkev1.MachineDeletingReason, rkev1.NoRoleReason, rkev1.OperatingSystemUnsupportedReason, rkev1.TierUnsupportedReason}
 
 func (l *look) earlierTiersDone() *fault {

@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/releases"
 )
 
-// addresses sets what the node calls itself. Addresses of a family that the cluster has no range of are left out: the distribution would not start.
+// addresses sets the node's addresses. It leaves out the addresses of a family for which the
+// cluster has no range: the distribution would not start.
 func (l *look) addresses(s settings) {
 	families := l.families()
 	internal, external := families.of(l.InternalIPs), families.of(l.ExternalIPs)
@@ -63,10 +64,12 @@ func usable(addresses []string) []string {
 	return found
 }
 
-// families are those of the cluster's networks, the first one first; true is IPv6. Without any it is what the server has, IPv4 if it has both.
+// families lists the address families of the cluster's networks in order; true is IPv6. If it is
+// empty, the server's addresses decide: IPv4 if it has both.
 type families []bool
 
-// families are those of the ranges that the init node is told, or else the one that it takes for its addresses: an agent is told no ranges.
+// families returns the families of the init node's ranges, or else the family of its addresses:
+// agents have no arguments for ranges.
 func (l *look) families() families {
 	var all families
 	for _, item := range l.ofInit("cluster-cidr") {
@@ -101,9 +104,10 @@ func (f families) of(addresses []string) []string {
 	return found
 }
 
-// firstOfEach is the first address of each family, in the order of the families: the kubelet takes one,
-// or two of which one is IPv6 (k8s.io/component-helpers/node/util, ips.go). A family without an internal
-// address has an external one: a server's IPv6 address is often its only one, and is global.
+// firstOfEach returns the first address of each family, in the order of the families: the kubelet
+// takes one address, or two if one is IPv6 (k8s.io/component-helpers/node/util, ips.go). A family
+// without an internal address uses an external one: a server's IPv6 address is often its only one,
+// and is global.
 func (f families) firstOfEach(addresses []string) []string {
 	var first []string
 	for _, family := range f {
@@ -116,7 +120,8 @@ func (f families) firstOfEach(addresses []string) []string {
 
 func is6(text string) bool { return strings.Contains(text, ":") }
 
-// registers is what the kubelet registers its Node with, beside the user's own arguments.
+// registers returns the labels and taints with which the kubelet registers its Node, in addition to
+// the user's own arguments.
 func (l *look) registers() (plan.File, error) {
 	s, labels := settings{}, map[string]string{}
 	maps.Copy(labels, l.NodeLabels)
@@ -192,7 +197,8 @@ func CheckTaints(taints []corev1.Taint) error {
 	return nil
 }
 
-// NodeTaints are a machine's own, and those that keep workloads off servers that are no workers, as Rancher does it.
+// NodeTaints returns a machine's own taints, and the taints that keep workloads off servers without
+// the worker role, as in Rancher.
 func NodeTaints(m *Machine, distribution string) []corev1.Taint {
 	taints := slices.Clone(m.NodeTaints)
 	if r := m.Roles; r.IsServer() && !r.Worker {

@@ -140,8 +140,9 @@ func (p *planner) isComplete() *fault {
 	return nil
 }
 
-// bootstrapped: a machine that joined tells of it, too, and so does the one that made the cluster. One that was told to make it and never did has
-// nothing to lose.
+// bootstrapped reports whether the cluster was ever created. A machine that joined proves it, and
+// so does an init node that applied a plan. An init node that never applied its plan has no data to
+// lose.
 func (p *planner) bootstrapped() bool {
 	return p.Bootstrapped || slices.ContainsFunc(p.Machines, func(m Machine) bool {
 		return m.Secret != nil && m.Secret.JoinedTo != "" && (m.Secret.JoinedTo != joinedToNone || len(m.Secret.Data[plan.KeyAppliedChecksum]) > 0)
@@ -168,8 +169,9 @@ func (p *planner) lost() *fault {
 	return because(rkev1.EtcdLostReason, words)
 }
 
-// hasMade reports whether a machine has made the cluster or was told to. Its marks in the plan Secret stay, so that no other is chosen later; either is enough,
-// and so is that it is remembered.
+// hasMade reports whether a machine is the init node, which creates the cluster. The marks in its
+// plan Secret stay, so that no other machine is chosen later. Either mark is enough, and so is the
+// remembered ID.
 func (p *planner) hasMade(m *Machine) bool {
 	return p.MadeBy != "" && m.ID == p.MadeBy || m.Secret != nil && (m.Secret.InitNode || m.Secret.JoinedTo == joinedToNone)
 }
@@ -225,7 +227,7 @@ func (p *planner) warnOfSpec() {
 	for _, s := range selectors {
 		matches := func(m Machine) bool {
 			matches, err := s.matches(m.Labels)
-			return matches || err != nil // one that is wrong stops each machine, and is told there
+			return matches || err != nil // an invalid selector blocks each machine, and each reports it
 		}
 		if !slices.ContainsFunc(p.Machines, matches) {
 			p.warn("%s: its selector matches no machine", s.where)
@@ -238,7 +240,7 @@ func (p *planner) warn(format string, args ...any) {
 	p.warnings[fmt.Sprintf(format, args...)] = true
 }
 
-// maxWarnings bounds what goes into a condition.
+// maxWarnings bounds the warnings in a condition.
 const maxWarnings = 20
 
 func (p *planner) warned() []string {
@@ -249,7 +251,8 @@ func (p *planner) warned() []string {
 	return all
 }
 
-// tier is machines that change together, before those of the next tier. The tiers of further etcd machines and control planes go between.
+// tier is a group of machines that change together, before the machines of the next tier. The tiers
+// of further etcd machines and control planes go between.
 type tier struct {
 	name    string
 	has     func(*planner, *Machine) bool
@@ -266,7 +269,7 @@ var tiers = []tier{
 		func(s rkev1.ClusterUpgradeStrategy) string { return s.WorkerConcurrency }, plan.Unlimited},
 }
 
-// tier decides about the machines of a tier, given the verdicts about those of earlier ones.
+// tier decides for the machines of a tier, given the verdicts of earlier tiers.
 func (p *planner) tier(t tier, before []Verdict) []Verdict {
 	var all []*look
 	for i := range p.Machines {

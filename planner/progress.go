@@ -20,14 +20,16 @@ type progress struct {
 	reason, message string
 }
 
-// Progress is how far a machine is with the plan that it was given, as a Verdict tells it: for one about which there is none. Both are empty without a plan.
+// Progress returns a machine's progress with its plan, as in a Verdict, for a machine without a
+// verdict. Both results are empty without a plan.
 func Progress(s *Secret) (reason, message string) {
 	var p progress
 	p.stand(s)
 	return p.reason, p.message
 }
 
-// stand tells how it stands with the plan. An agent may have written anything: what cannot be read is said, and nothing is believed.
+// stand sets the progress with the plan. An agent may have written any content: unreadable content
+// is reported and not trusted.
 func (p *progress) stand(s *Secret) {
 	if s == nil || s.Delivered == nil {
 		return
@@ -103,7 +105,8 @@ func notTaken(data map[string][]byte, checksum string) (reason, message string) 
 	return rkev1.WaitingForAgentReason, "its agent has not started the plan"
 }
 
-// said is what the agent says of the plan; empty where it says nothing of it.
+// said returns the agent's status of the plan, or an empty status if the agent reports another
+// plan.
 func said(data map[string][]byte, checksum string) plan.AgentStatus {
 	status, err := plan.DecodeAgentStatus(data[plan.KeyAgentStatus])
 	if err != nil || status.Checksum != checksum {
@@ -131,7 +134,8 @@ func failure(data map[string][]byte, checksum string) string {
 	return ""
 }
 
-// stuck is why an agent cannot go on, when that is no step of its plan; empty otherwise.
+// stuck returns why an agent cannot continue if no step of its plan is the cause, or an empty
+// string.
 func stuck(data map[string][]byte, checksum string) string {
 	status := said(data, checksum)
 	if status.Step != "" || status.Message == "" {
@@ -166,12 +170,13 @@ func health(data map[string][]byte, probes []string) (reason, message string) {
 	return rkev1.UpToDateReason, "its plan is applied and all probes are healthy"
 }
 
-// Delivered is what the planner has to know of a plan that was delivered. The plan itself, which may be a thousand times as large, need not be kept.
+// Delivered holds the planner's facts about a delivered plan. The plan itself, which may be a
+// thousand times as large, need not be kept.
 type Delivered struct {
 	// Checksum is what agents call the plan. Major is the checksum without its minor files.
 	Checksum string `json:"checksum"`
 	Major    string `json:"major"`
-	// Paths of its files that are no directories, those included that it deletes.
+	// Paths of its files, without directories, including the files that it deletes.
 	Paths  []string `json:"paths,omitempty"`
 	Probes []string `json:"probes,omitempty"`
 	// Fixed are the values of arguments that cannot change. They are nil if the plan has no
@@ -202,8 +207,8 @@ const maxFixed = 16
 // MaxDeliveredBytes bounds a Delivered as JSON: each byte of a path, a name or a value may become six.
 const MaxDeliveredBytes = 6*(maxPathBytes+maxProbeBytes+maxFixed*(maxFixedBytes+40)) + 3*plan.MaxFiles + 2<<10
 
-// NewDelivered reads the plan of a plan Secret; nil when there is none. A tenant may have written the
-// plan. A plan beyond the bounds of the planner's own plans is not decoded.
+// NewDelivered reads the plan of a plan Secret, or returns nil if it has none. A tenant may have
+// written the plan: a plan beyond the bounds of the planner's own plans is not decoded.
 func NewDelivered(raw []byte) *Delivered {
 	if len(raw) == 0 {
 		return nil

@@ -145,7 +145,8 @@ func isComplete(a plan.RegistryAuth) bool {
 	return a.Username != "" && a.Password != "" || a.IdentityToken != "" || a.Auth != ""
 }
 
-// dockerAuth is the credential of a registry in a config.json of Docker's, and what to say where that is none.
+// dockerAuth returns the credential of a registry in a Docker config.json, or the reason why it is
+// missing.
 func dockerAuth(text []byte, host string) (auth plan.RegistryAuth, lacks string) {
 	var config struct {
 		Auths map[string]struct {
@@ -216,7 +217,8 @@ func (p *planner) registryTLS(host string, config rkev1.RegistryConfig) (*plan.R
 	return &settings, files, nil
 }
 
-// tlsSecret is what a Secret has: a client's certificate and its key, and maybe the registry's authority, in whose place a caBundle counts.
+// tlsSecret returns the content of a Secret: a client certificate and its key, and optionally the
+// registry's authority, over which a caBundle takes precedence.
 func (p *planner) tlsSecret(host string, config rkev1.RegistryConfig) (certificate, key, ca []byte, err error) {
 	secret, err := p.registrySecret(host, "tlsSecretName", config.TLSSecretName)
 	if err != nil {

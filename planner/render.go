@@ -29,7 +29,8 @@ func (p *planner) dataDir() string {
 	return defaultDataDir + p.release.Distribution
 }
 
-// render is the machine's plan: first what the distribution reads, then its installer, which starts or restarts it as the stamps say.
+// render returns the machine's plan: first the distribution's files, then its installer, which
+// starts or restarts it depending on the stamps.
 func (l *look) render() (plan.Plan, error) {
 	config, files, err := l.config()
 	if err != nil {
@@ -90,7 +91,8 @@ func twice(files []plan.File) string {
 	return ""
 }
 
-// addons is what the distribution applies to its cluster. The file is there also when it is empty, for what left it goes then.
+// addons returns the manifests that the distribution applies to its cluster. The file exists even
+// if it is empty, so that removed objects are deleted.
 func (l *look) addons() ([]plan.File, error) {
 	file := plan.NewFile(l.dataDir()+"/server/manifests/rancher/addons.yaml", "0600", []byte(l.Spec.AdditionalManifest))
 	file.Dynamic = true
@@ -159,7 +161,8 @@ func encode(value any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// probes are what tells that the node is well. The ports are those of Kubernetes' components, of etcd's metrics and of calico's health.
+// probes returns the probes of the node's health. The ports belong to Kubernetes' components,
+// etcd's metrics and calico's health.
 func (l *look) probes(config settings) map[string]plan.Probe {
 	tls := l.dataDir() + "/server/tls/"
 	all := map[string]plan.Probe{}
@@ -186,7 +189,8 @@ func (l *look) probes(config settings) map[string]plan.Probe {
 
 var onlyEtcd = Roles{Etcd: true}
 
-// probesOfRKE2 are those of what k3s has not. That the cluster's network is calico a server says, and its workers are not told.
+// probesOfRKE2 adds the probes of components that k3s does not have. Only the servers'
+// configuration names calico, so that workers take it from the init node's.
 func (l *look) probesOfRKE2(all map[string]plan.Probe) {
 	if l.Roles.Etcd {
 		all["etcd"] = l.probe(plan.HTTPGet{URL: "http://:2381/health"})
@@ -214,7 +218,7 @@ func (l *look) probe(get plan.HTTPGet) plan.Probe {
 	return plan.Probe{InitialDelaySeconds: 1, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 5, HTTPGet: get}
 }
 
-// value is what follows a prefix in a list; the last one counts.
+// value returns the text after a prefix in a list; the last match counts.
 func (s settings) value(name, prefix string) string {
 	found := ""
 	for _, item := range s.all(name) {

@@ -13,21 +13,22 @@ import (
 	"github.com/drover-project/drover/releases"
 )
 
-// Cluster is what was seen of a cluster, all at one time.
+// Cluster is a snapshot of a cluster, taken at one time.
 type Cluster struct {
 	// Name of the CAPI Cluster, or of the provisioning Cluster if there is one: what object-authorized-for-clusters lists.
 	Name string
 	// Namespace of the control plane.
 	Namespace string
 	Spec      rkev1.RKEControlPlaneSpec
-	// Releases is what is known of releases. Where it could not be read it is nil, and ReleasesError says why.
+	// Releases is the catalogue of releases. It is nil if it could not be read; ReleasesError then
+	// has the reason.
 	Releases      *releases.Catalogue
 	ReleasesError string
-	// InfrastructureProvisioned is what the CAPI Cluster says.
+	// InfrastructureProvisioned is the CAPI Cluster's status.
 	InfrastructureProvisioned bool
-	// Endpoint is the host by which the user reaches the cluster's API, if he gave one.
+	// Endpoint is the host by which the user reaches the cluster's API, if the user set one.
 	Endpoint string
-	// InitMachineID is the machine that has to be the init node, if somebody says so.
+	// InitMachineID is the machine that must be the init node, if the user set one.
 	InitMachineID string
 	// Bootstrapped: the cluster was made once, and its data is nowhere but on its etcd machines. It is remembered where a move takes it along.
 	Bootstrapped bool
@@ -35,7 +36,8 @@ type Cluster struct {
 	Established bool
 	// MadeBy is the ID of the machine that made it, which is the init node also when its plan Secret has lost its marks; empty if that is not known.
 	MadeBy string
-	// OlderState is the Secret where that is remembered, if it is older than the CAPI Cluster: it may be what an earlier Cluster of that name has left.
+	// OlderState is the name of the Secret that remembers it if the Secret is older than the CAPI
+	// Cluster: an earlier Cluster of that name may have left it.
 	OlderState  string
 	Tokens      Tokens
 	Authorities Authorities
@@ -46,17 +48,20 @@ type Cluster struct {
 	Machines []Machine
 }
 
-// Tokens of a cluster, as they are in <control plane>-rke-state: passwords, and not yet what a joining machine is given. Secret is the name of that Secret.
+// Tokens of a cluster, as in <control plane>-rke-state: passwords, not yet the tokens for joining
+// machines. Secret is the name of that Secret.
 type Tokens struct{ Server, Agent, Secret string }
 
 // KeyPair is a certificate and its key, both PEM.
 type KeyPair struct{ Certificate, Key []byte }
 
-// Authorities are what a cluster's certificates are signed with (design decision D25).
+// Authorities sign a cluster's certificates (design decision D25).
 type Authorities struct {
-	// Server signs what servers show, Client what clients show, Proxy what the API server shows to extensions.
+	// Server signs the certificates of servers, Client those for clients, Proxy the API server's
+	// certificate for extensions.
 	Server, Client, Proxy KeyPair
-	// EtcdServer signs certificates of etcd's servers and clients, EtcdPeer those of its members.
+	// EtcdServer signs the certificates of etcd's servers and clients, EtcdPeer the certificates of
+	// its members.
 	EtcdServer, EtcdPeer KeyPair
 	// ServiceAccountKey signs tokens; PEM.
 	ServiceAccountKey []byte
@@ -92,7 +97,7 @@ func RolesOf(labels map[string]string) Roles {
 // IsServer reports whether the machine runs the distribution's server.
 func (r Roles) IsServer() bool { return r.Etcd || r.ControlPlane }
 
-// Machine is what was seen of a machine.
+// Machine is a snapshot of a machine.
 type Machine struct {
 	// Name of the CAPI Machine, which people know.
 	Name string
@@ -112,11 +117,12 @@ type Machine struct {
 	Joined bool
 	// KubeletVersion is what its Node says that it runs, such as v1.36.3+k3s1; empty while that is not known.
 	KubeletVersion string
-	// Provisioned is what the infra machine says; ProviderID and addresses are its own.
+	// Provisioned is the infra machine's status; ProviderID and addresses come from it, too.
 	Provisioned              bool
 	ProviderID               string
 	InternalIPs, ExternalIPs []string
-	// EarlierNode is the Node of an earlier server of the machine, as long as a kubelet reports it; without a name if there is none.
+	// EarlierNode is the Node of an earlier server of the machine while a kubelet still reports it;
+	// its name is empty otherwise.
 	EarlierNode Node
 	NodeLabels  map[string]string
 	NodeTaints  []corev1.Taint
@@ -129,7 +135,8 @@ type Machine struct {
 // Node is a Node of the cluster.
 type Node struct{ Name, ProviderID string }
 
-// Secret is a plan Secret: its data but the plan, what has to be known of that, and of its labels and annotations what the planner wrote.
+// Secret is a plan Secret: its data without the plan, the facts about the plan, and the planner's
+// own labels and annotations.
 type Secret struct {
 	Data      map[string][]byte
 	Delivered *Delivered
@@ -143,7 +150,7 @@ type Secret struct {
 	Overdue bool
 }
 
-// ProbesPatience is how long it is no news that probes are not healthy: a distribution starts in less.
+// ProbesPatience is how long unhealthy probes are normal: a distribution starts in less time.
 const ProbesPatience = 5 * time.Minute
 
 // MaxReferences bounds how many objects a control plane may name.
@@ -152,7 +159,8 @@ const MaxReferences = 100
 // MaxObjectBytes bounds what of these objects is used, all together.
 const MaxObjectBytes = 4 << 20
 
-// References are the objects that a control plane names, so that they can be read and watched. There are none where it names too many.
+// References returns the objects that a control plane names, to read and watch them. It returns nil
+// if the control plane names too many.
 func References(spec rkev1.RKEControlPlaneSpec) []ObjectKey {
 	named := NewUses(spec)
 	if len(named) > MaxReferences {

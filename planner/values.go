@@ -17,7 +17,8 @@ import (
 // settings are arguments of the distribution by name, as they go into its config.yaml: texts, booleans, json.Number, lists and maps.
 type settings map[string]any
 
-// key is a name that config.yaml can have; with + its value is added to that of other files (k3s pkg/configfilearg).
+// key matches a valid name in config.yaml; with + its value is added to the value in other files
+// (k3s pkg/configfilearg).
 var key = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\+?$`)
 
 // merge puts a layer over the settings: its values replace earlier ones, and null takes one away. Where names the layer in errors, which never
@@ -138,7 +139,7 @@ func (s settings) list(name string) []any {
 	}
 }
 
-// all is everything that is said of an argument, what is added with + last.
+// all returns all values of an argument; the ones that are added with + come last.
 func (s settings) all(name string) []any { return slices.Concat(s.list(name), s.list(name+"+")) }
 
 // add puts texts at the end of a list.

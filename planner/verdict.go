@@ -10,7 +10,7 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// Result is what is to be done, and what is so.
+// Result is the planner's result: the actions to take and the reported state.
 type Result struct {
 	// Reason and Message are about the cluster; the reason is ReconciledReason when nothing is left to do.
 	Reason, Message string
@@ -26,14 +26,14 @@ type Result struct {
 type Verdict struct {
 	// Machine is the name of the CAPI Machine.
 	Machine string
-	// Reason and Message say what it waits for; the reason is UpToDateReason when it waits for nothing.
+	// Reason and Message explain why it waits; the reason is UpToDateReason if it does not wait.
 	Reason, Message string
 	// Object is the Secret or ConfigMap that the reason is about, if it is about one.
 	Object ObjectKey
 	// Progress is how far it has come with the plan that it was given before, as a reason of its own, and ProgressMessage what there is to say of that; both are
 	// empty without one.
 	Progress, ProgressMessage string
-	// Delivery is what is written into its plan Secret; nil where it stays as it is.
+	// Delivery is written into its plan Secret; nil leaves the Secret unchanged.
 	Delivery *Delivery
 }
 
@@ -45,7 +45,7 @@ func isDone(verdicts []Verdict, machine string) bool {
 	return slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Machine == machine && v.Done() })
 }
 
-// Delivery is a plan, and what goes with it.
+// Delivery is a plan with its marks.
 type Delivery struct {
 	Plan []byte
 	// MaxFailures is how often the agent tries it; plan.Unlimited for any number.
@@ -86,8 +86,8 @@ func (f *fault) of(kind, name string) *fault {
 	return f
 }
 
-// summary is the cluster's reason and a message of at most three causes, each with at most three of its machines, those first whose reason does not go
-// away by itself.
+// summary returns the cluster's reason and a message of at most three causes, each with at most
+// three of its machines. Reasons that need the user come first.
 func summary(verdicts []Verdict) (reason, message string) {
 	waiting := slices.DeleteFunc(slices.Clone(verdicts), Verdict.Done)
 	if len(waiting) == 0 {
@@ -124,7 +124,7 @@ func summary(verdicts []Verdict) (reason, message string) {
 	return reason, strings.Join(parts, "; ")
 }
 
-// stops reports whether a reason does not go away by itself, so that the cluster shows it.
+// stops reports whether a reason does not resolve automatically, so that the cluster shows it.
 func stops(reason string) bool {
 	return slices.Contains([]string{rkev1.ConfigInvalidReason, rkev1.MachineInvalidReason, rkev1.RegistrySecretMissingReason, rkev1.RegistrySecretInvalidReason,
 		rkev1.FileSourceMissingReason, rkev1.FileSourceNotAuthorizedReason, rkev1.FileSourceInvalidReason, rkev1.SnapshotCredentialMissingReason,

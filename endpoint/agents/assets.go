@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// downloadTime is what a server on a slow line may take for an agent of 40 MiB.
+	// downloadTime is the time limit for a server on a slow line to download an agent of 40 MiB.
 	downloadTime = 15 * time.Minute
-	// pieceTime is what it may take for 32 KiB of it; who reads nothing has no place for longer.
+	// pieceTime is the time limit for 32 KiB of it. A client that does not read loses its place.
 	pieceTime = 20 * time.Second
 )
 
@@ -33,7 +33,8 @@ type Assets struct {
 	dir  string
 }
 
-// LoadAssets hashes the agents in a directory. A directory without any is an error, for no server could be set up.
+// LoadAssets hashes the agents in a directory. A directory without agents is an error, because no
+// server could be set up.
 func LoadAssets(dir string) (*Assets, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -67,8 +68,9 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// ServeHTTP implements http.Handler; the request's path value "name" is the file's, or with .sha256 that of its sum. Parts of a file can be asked for, so that
-// a download that broke goes on.
+// ServeHTTP implements http.Handler. The request's path value "name" is the file's name; with the
+// suffix .sha256 it requests the file's checksum. Clients can request ranges to resume a broken
+// download.
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, ofSum := strings.CutSuffix(r.PathValue("name"), ".sha256")
 	sum, ok := a.Sums[name]

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	// answerLife is how long who asks again gets the answer that he got: an agent has no use for a second token of that age.
+	// answerLife is how long a repeated request gets the same response: an agent does not need a
+	// second token so soon.
 	answerLife = 30 * time.Second
 	// maxAnswers of some 5 KB are remembered.
 	maxAnswers = 1024
-	// answerTime bounds the work for an answer, which goes on when nobody waits for it any more.
+	// answerTime bounds the work for a response, which goes on even if all clients have left.
 	answerTime = 30 * time.Second
 )
 
@@ -26,15 +27,16 @@ type grants struct {
 	answers *lru.Cache
 }
 
-// given is the last answer of a plan Secret. Another agent that is let in takes its place, and the one before is asked about anew.
+// given is the last response for a plan Secret. The response for another agent replaces it; the
+// previous agent's next request goes to the API server again.
 type given struct {
 	key    string
 	answer []byte
 	at     time.Time
 }
 
-// once gives the answer to the agent of a plan Secret with a key, which is remembered when it is one. Who asks with another credential for the same does not
-// wait for this one.
+// once returns the response for the agent of a plan Secret with a key, and remembers it if ask
+// succeeds. A request with another credential for the same agent does not wait for this one.
 func (g *grants) once(ctx context.Context, secret, key, credential string, ask func(context.Context) ([]byte, error)) ([]byte, error) {
 	if answer := g.recent(secret, key); answer != nil {
 		return answer, nil

@@ -23,15 +23,16 @@ const (
 	maxDownloads, maxDownloadsOfAddress = 256, 64
 	maxRequests, maxRequestsOfAgent     = 4096, 8
 	maxWatches, maxWatchesOfAgent       = 6000, 4
-	// The token buckets of requests for the API server. An agent writes a few times a second while it applies a plan. An address has those of its agents
-	// that have no ticket yet.
+	// The token buckets of requests for the API server. An agent writes a few times a second while
+	// it applies a plan. An address has a bucket for all its agents that have no ticket yet.
 	agentPerSecond, agentBurst           = 20, 200
 	addressPerSecond, addressBurst       = 100, 1000
 	port                                 = "agents"
 	retryBusy, retryThrottled, retryDown = "5", "30", "5"
 )
 
-// guard decides whose requests are heard. Somebody is an agent that is known by its ticket, or else a stranger, who is one with all at his address.
+// guard decides which requests are accepted. A visitor is either an agent, known by its ticket, or
+// a stranger; all strangers at one address count as one.
 type guard struct {
 	now                                     func() time.Time
 	ticketSecret                            func() []byte
@@ -50,13 +51,13 @@ type rateLimit struct {
 // visitor is who sent a request.
 type visitor struct {
 	address netip.Addr
-	// ticket is what a known agent showed.
+	// ticket is the ticket of a known agent.
 	ticket connect.Ticket
 	known  bool
 	permit *limit.Permit[any]
 }
 
-// who is what a visitor's requests are counted by.
+// who returns the key by which a visitor's requests are counted.
 func (v *visitor) who() any {
 	if v.known {
 		return v.ticket
@@ -85,7 +86,7 @@ func (g *guard) admit(next http.Handler) http.Handler {
 		switch {
 		case !v.known:
 			permits, bucket = g.strangers, g.ofAddresses
-			// How fast a stranger can write requests is bounded by how fast his connections may begin.
+			// The limit on new connections then also bounds a stranger's requests.
 			w.Header().Set("Connection", "close")
 		case r.URL.Query().Has("watch"):
 			permits = g.watches
@@ -115,7 +116,7 @@ func (g *guard) admit(next http.Handler) http.Handler {
 // errBusy ends a request whose permit was preempted.
 var errBusy = &refusal{http.StatusTooManyRequests, "too many requests are in progress: try again"}
 
-// busy answers who has as many requests under way as he may.
+// busy responds to a visitor that has reached its limit of concurrent requests.
 func busy(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	w.Header().Set("Retry-After", retryBusy)

@@ -33,7 +33,8 @@ type Options struct {
 	InstallScript func() ([]byte, error)
 	// Assets are the files of /assets.
 	Assets *Assets
-	// Recorder tells of tokens that were used twice, and of addresses that are not heard any more.
+	// Recorder records events for tokens that were used twice and for addresses whose registrations
+	// are rejected.
 	Recorder events.EventRecorder
 	// TicketSecret seals the tickets of agents that are known; all replicas have the same, and when it changes tickets are worth nothing until the next
 	// renewal. Nil: one of this handler's own.

@@ -30,13 +30,13 @@ const (
 	maxRefusal = 64 << 10
 	// watchLife is longer than any watch: an API server ends those that name no time after 60 minutes at most.
 	watchLife = 65 * time.Minute
-	// requestTime is for all that is no watch.
+	// requestTime bounds every request except a watch.
 	requestTime = 30 * time.Second
 
 	bearer = "Bearer "
 )
 
-// A plan Secret and no other: a token that may read more of a namespace, or of the cluster, gets no more of it here.
+// Only a plan Secret passes, whatever other rights the token has in the namespace or the cluster.
 var (
 	planSecret = `([a-z0-9.-]+` + regexp.QuoteMeta(plan.SecretName("")) + `)`
 	oneSecret  = regexp.MustCompile(`^/api/v1/namespaces/([a-z0-9-]+)/secrets/` + planSecret + `$`)
@@ -47,7 +47,8 @@ var (
 // passed are the headers that reach the API server. Whatever else a client sends, Impersonate-User and X-Remote-User among it, does not.
 var passed = []string{"Authorization", "Accept", "Content-Type", "User-Agent"}
 
-// newPassThrough makes the way from an agent to the API server. It has no credential of its own: what the agent's token may not do, nobody does.
+// newPassThrough returns the proxy from agents to the API server. It has no credential of its own:
+// every request has the rights of the agent's token.
 func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 	anonymous := rest.AnonymousClientConfig(api)
 	transport, err := rest.TransportFor(anonymous)
@@ -73,7 +74,7 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 		},
 		ModifyResponse: g.learn,
 		ErrorHandler:   unanswered,
-		ErrorLog:       log.New(io.Discard, "", 0), // it has a line for each watch that somebody ends
+		ErrorLog:       log.New(io.Discard, "", 0), // it has a line for each watch that a client ends
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -110,7 +111,8 @@ func newPassThrough(api *rest.Config, g *guard) (http.Handler, error) {
 	}), nil
 }
 
-// unanswered tells why there is no answer of the API server: only where it is the API server's fault does it help to try the same again.
+// unanswered explains why the API server gave no response. A retry of the same request helps only
+// if the API server is the cause.
 func unanswered(w http.ResponseWriter, r *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -124,7 +126,8 @@ func unanswered(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// learn takes the API server's word for who is good. Nobody else knows of a token before the API server is asked.
+// learn takes over the API server's decision about a token. Before the API server is asked, the
+// manager cannot know whether a token is valid.
 func (g *guard) learn(answer *http.Response) error {
 	ctx := answer.Request.Context()
 	if answer.StatusCode >= http.StatusBadRequest { // what says why has to be here before the request is given up; see refusing

@@ -44,13 +44,13 @@ type registrar struct {
 }
 
 const (
-	// maxAtOnce also bounds by how much somebody who floods may exceed what is refused him.
+	// maxAtOnce also bounds how far a client that floods can exceed its limit.
 	maxAtOnce = 16
 	// eventsPerSecond and eventsBurst are for all addresses together.
 	eventsPerSecond, eventsBurst = rate.Limit(1.0 / 60), 5
 )
 
-// refusal is an answer other than 200: what the agent is told, and no more.
+// refusal is a response other than 200: the complete text for the agent.
 type refusal struct {
 	code int
 	text string
@@ -59,15 +59,16 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 
 var (
-	// errUnknown is one answer for all that a stranger may try, so that he learns nothing of what there is.
+	// errUnknown is the same response for every attempt of a stranger, so that it reveals nothing
+	// about existing objects.
 	errUnknown   = &refusal{http.StatusUnauthorized, "this token or key is unknown; docs/endpoint.md describes how an agent that has lost its key registers again"}
 	errThrottled = &refusal{http.StatusTooManyRequests, "too many requests from this agent or address were rejected: wait a minute"}
 	errClock     = &refusal{http.StatusConflict, "the time of the request differs too much from the time of this response"}
 	errReplayed  = &refusal{http.StatusUnauthorized, "this token was used by another agent"}
 )
 
-// ServeHTTP implements http.Handler. Who somebody is, is known before anything is asked of the API server: the signature tells the key, and the ticket
-// that this key was let in before.
+// ServeHTTP implements http.Handler. It identifies the visitor before it asks the API server: the
+// signature proves the key, and the ticket proves that this key was admitted before.
 func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	v := visitorOf(req.Context())
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, connect.MaxRequestBytes))
@@ -93,7 +94,8 @@ func (r *registrar) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var no *refusal
 	switch {
 	case errors.As(err, &no):
-		// The throttle counts each failure but its own and that of a full endpoint, which would never end otherwise.
+		// The throttle counts each failure, except its own rejections and those for a full
+		// endpoint: otherwise it would never end.
 		switch no.code {
 		case http.StatusTooManyRequests:
 		case http.StatusUnauthorized, http.StatusBadRequest:
@@ -137,7 +139,8 @@ func refused(w http.ResponseWriter, no *refusal) {
 	http.Error(w, no.text, no.code)
 }
 
-// charge counts a refusal, and tells of an address whose strangers are not heard from now on.
+// charge counts a rejection, and reports an address when the throttle starts to reject its
+// strangers.
 func (r *registrar) charge(ctx context.Context, v *visitor) {
 	if r.guard.throttle.charge(v); v.known || r.guard.throttle.allows(v) || !r.events.AllowN(r.Now(), 1) {
 		return
@@ -178,7 +181,7 @@ func (r *registrar) register(ctx context.Context, v *visitor, request connect.Re
 			return nil, fmt.Errorf("waiting for a turn: %w", err)
 		}
 		defer turns.Release(1)
-		if !r.guard.throttle.allows(v) { // he was refused too often meanwhile
+		if !r.guard.throttle.allows(v) { // it was rejected too often since the first check
 			return nil, errThrottled
 		}
 		secret, err := r.admit(ctx, at, who)
@@ -189,7 +192,8 @@ func (r *registrar) register(ctx context.Context, v *visitor, request connect.Re
 	})
 }
 
-// claimant is who asks for access to a plan Secret: the holder of a key, with a bootstrap token or without.
+// claimant requests access to a plan Secret: the holder of a key, with a bootstrap token or
+// without.
 type claimant struct {
 	publicKey []byte
 	// key is the public key as it is stored.
@@ -214,7 +218,8 @@ func (c claimant) judge(data map[string][]byte) (bind bool, err error) {
 	return false, errUnknown
 }
 
-// bind makes the key the machine's. What the agent of an earlier server reported is not true of this one.
+// bind binds the machine to the key. It deletes the reports of an earlier server's agent, because
+// they are not true of the new one.
 func (c claimant) bind(data map[string][]byte) {
 	if string(data[plan.KeyAgentPublicKey]) != c.key {
 		for _, key := range plan.KeysOf(plan.Agent) {
@@ -227,12 +232,13 @@ func (c claimant) bind(data map[string][]byte) {
 	data[plan.KeyAgentPublicKey], data[plan.KeyTokenUsed] = []byte(c.key), data[plan.KeyTokenHash]
 }
 
-// admit finds the plan Secret and binds its token to the key of the first agent that uses it. Of two that come at the same moment the second
-// sees the first one's key, for the write fails if the Secret has changed.
+// admit finds the plan Secret and binds its token to the key of the first agent that uses it. If
+// two agents come at the same moment, the second sees the first one's key: the write fails if the
+// Secret has changed.
 func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant) (*corev1.Secret, error) {
 	var secret *corev1.Secret
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		secret = &corev1.Secret{} // nothing of what could not be written may be taken for what is stored
+		secret = &corev1.Secret{} // content that could not be written must not look like stored content
 		err := r.Client.Get(ctx, at, secret)
 		if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || err == nil && secret.Type != plan.SecretType {
 			return errUnknown
@@ -261,8 +267,10 @@ func (r *registrar) admit(ctx context.Context, at client.ObjectKey, who claimant
 	return secret, nil
 }
 
-// grant makes the access to a plan Secret: a token of its ServiceAccount, which has its name, that ends with the Secret. Whoever may make Secrets in a
-// namespace may make one of another account's name: an account gets a token only if it was made together with the Secret.
+// grant creates the access to a plan Secret: a token of the ServiceAccount with the same name,
+// which ends with the Secret. A user with the right to create Secrets can create one with the
+// name of any account. An account therefore gets a token only if it was made together with the
+// Secret.
 func (r *registrar) grant(ctx context.Context, secret *corev1.Secret, who claimant) ([]byte, error) {
 	account := &corev1.ServiceAccount{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(secret), account); client.IgnoreNotFound(err) != nil {

@@ -22,15 +22,15 @@ import (
 	"github.com/drover-project/drover/endpoint/certificate"
 )
 
-// ShownName is the Secret with what is shown of the certificates that the user gives: it outlives the one that takes its place, for as long as agents have to
-// hear of that.
+// ShownName is the name of the Secret that records the certificates from the user that the endpoint
+// has served. It outlives the replaced certificate for as long as agents must learn of the change.
 const ShownName = "drover-endpoint-shown"
 
-// Keys of that Secret beside those of a TLS Secret.
+// Keys of this Secret beside the keys of a TLS Secret.
 const (
 	// nextTrustKey is what verifies the certificate that is announced; it is used at useNextKey.
 	nextTrustKey = "next-ca.crt"
-	// earlierKey is what was served at /cacerts before what is now: servers that boot were told of it.
+	// earlierKey is the previous content of /cacerts: booting servers may have its checksum.
 	earlierKey = "earlier-ca.crt"
 )
 
@@ -62,7 +62,7 @@ func check(data map[string][]byte, names []string, now time.Time) (*given, error
 		return g, nil
 	}
 	if len(g.bundle) == 0 {
-		return nil, errors.New("there is no certificate in " + bundleKey + ", or all have expired")
+		return nil, errors.New(bundleKey + " contains no valid certificate, or all have expired")
 	}
 	if err := g.verify(g.bundle, now); err != nil {
 		return nil, fmt.Errorf("%s does not verify %s, so agents would reject it: %w", bundleKey, certKey, err)
@@ -70,7 +70,7 @@ func check(data map[string][]byte, names []string, now time.Time) (*given, error
 	return g, nil
 }
 
-// verify does what an agent does that trusts a bundle.
+// verify verifies the certificate like an agent that trusts a bundle.
 func (g *given) verify(bundle []byte, now time.Time) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
@@ -88,7 +88,8 @@ func (g *given) verifyBy(roots *x509.CertPool, now time.Time) error {
 	return err
 }
 
-// trust is what an agent can be told to verify it by beside another: where that is the system's authorities, the certificate itself and what it came with.
+// trust returns the certificates by which an agent can verify it in addition to another one. If the
+// system's authorities verify it, these are the certificate itself and its chain.
 func (g *given) trust() []byte {
 	if len(g.bundle) > 0 {
 		return g.bundle
@@ -108,8 +109,10 @@ func (g *given) served() []byte {
 	return g.bundle
 }
 
-// after is what to show instead of before, which is nil at first, and when to look again. What agents do not verify by what they trust already is announced
-// for a day first, as a successor of our own authority is, and one before that can be shown no longer is none.
+// after returns the certificate to serve instead of before, which is nil at first, and the time of
+// the next check. If agents cannot verify the new certificate by their present trust, it is
+// announced for a day first, like a successor of our own authority. A previous certificate that can
+// no longer be served counts as nil.
 func (g *given) after(before *given, now time.Time) (*given, time.Time) {
 	again, out := now.Add(servingRenew), &given{Certificate: g.Certificate, bundle: g.bundle, data: map[string][]byte{
 		certKey: g.data[certKey], keyKey: g.data[keyKey], bundleKey: g.data[bundleKey], earlierKey: nil}}
@@ -192,7 +195,8 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 	return again, nil
 }
 
-// tell says what an administrator should know of a certificate that he gave, and writes down which authority agents trust once they are shown that: not ours.
+// tell reports problems of the given certificate to the administrator, and records which authority
+// agents trust once the endpoint serves the certificate: no longer ours.
 func (s *Source) tell(ctx context.Context, wanted, out *given) error {
 	if len(wanted.bundle) == 0 && !wanted.verifiedHere() {
 		s.say(ctx, corev1.EventTypeWarning, rkev1.CertificateUnverifiedReason, fmt.Sprintf("Secret %s has no ca.crt, and its certificate is signed by an authority that the manager's image does not trust (%s): "+
@@ -213,7 +217,7 @@ func (s *Source) tell(ctx context.Context, wanted, out *given) error {
 	return s.writeTrusted(ctx, out.served())
 }
 
-// verifiedHere reports whether the authorities of this system verify it, or there are none to ask.
+// verifiedHere reports whether the authorities of this system verify it, or the system has none.
 func (g *given) verifiedHere() bool {
 	roots, err := x509.SystemCertPool()
 	return err != nil || roots.Equal(x509.NewCertPool()) || g.verifyBy(roots, time.Now()) == nil
@@ -236,7 +240,8 @@ func (s *Source) say(ctx context.Context, kind, reason, what string) {
 	}
 }
 
-// ownShown is a certificate by our authority where that is what agents trust, before they were ever shown one of the user's.
+// ownShown returns a certificate by our authority if agents trust that authority because the
+// endpoint never served the user's certificate.
 func (s *Source) ownShown(ctx context.Context, now time.Time) (*given, error) {
 	key, trusted, secret := client.ObjectKey{Namespace: s.Secret.Namespace, Name: Name}, &corev1.ConfigMap{}, &corev1.Secret{}
 	for _, obj := range []client.Object{trusted, secret} {
@@ -258,8 +263,9 @@ func (s *Source) ownShown(ctx context.Context, now time.Time) (*given, error) {
 	return own, nil
 }
 
-// leave is what is shown instead of a certificate of our own authority while agents that were shown one of the user's learn to trust that, and until when;
-// nil when they do, or there was none.
+// leave returns the certificate to serve instead of one by our own authority, and the time of the
+// next check, while agents that trust the user's certificate learn to trust ours. It returns nil if
+// they trust ours, or if the user gave no certificate.
 func (s *Source) leave(ctx context.Context, own *given) (*given, time.Time, error) {
 	key, now := client.ObjectKey{Namespace: s.Secret.Namespace, Name: ShownName}, s.Now()
 	kept := &corev1.Secret{}

@@ -13,21 +13,23 @@ import (
 	"github.com/drover-project/drover/endpoint/certificate"
 )
 
-// Keys of the authority's Secret. Whoever brings an authority of his own gives the first two.
+// Keys of the authority's Secret. A user who provides an authority sets the first two.
 const (
 	certKey = "tls.crt"
 	keyKey  = "tls.key"
 	// nextCertKey and nextKeyKey are the successor, from when it is made until it is used.
 	nextCertKey = "next.crt"
 	nextKeyKey  = "next.key"
-	// bundleKey holds what agents are to trust, the oldest first, and a few before it that servers were told of; without it that is the authority.
+	// bundleKey holds the authorities to trust, the oldest first, and a few earlier ones that
+	// servers may have received. Without it, agents trust the authority alone.
 	bundleKey = "ca.crt"
 	// crossKey is the authority, signed by the one before it, and so on back, the newest first: who trusts any of them comes in.
 	crossKey = "cross.crt"
 	// requestKey is the value of RotateAnnotation that was obeyed last, and useNextKey when the successor that it asked for is used, in RFC 3339.
 	requestKey = "rotate-request"
 	useNextKey = "use-next-at"
-	// hostsKey holds all by which agents may still call the endpoint, a line each, what they are told now at the end.
+	// hostsKey holds all hosts by which agents may still call the endpoint, one per line, the
+	// present ones last.
 	hostsKey = "hosts"
 )
 
@@ -39,18 +41,21 @@ const (
 	life     = 10 * year
 	makeNext = 2 * year
 	useNext  = year
-	// announced is how long a successor that somebody asked for is trusted before it is used: agents renew their access every three hours.
+	// announced is how long agents trust a requested successor before it is used: they renew their
+	// access every three hours.
 	announced = 24 * time.Hour
-	// maxHosts and maxCrosses bound what is shown for agents that were off.
+	// maxHosts and maxCrosses bound the data for agents that were off.
 	maxHosts, maxCrosses = 8, 8
-	// maxTrusted are the authorities that agents are told of: the successor, the one that is used, and those before it by which one still gets in. maxKept
-	// are those that are remembered: a server may have been told of what was trusted as many successors ago.
+	// maxTrusted bounds the authorities that agents receive: the successor, the one in use, and the
+	// earlier ones by which an agent can still connect. maxKept bounds the authorities that are
+	// remembered: a server may have received the bundle of as many successors ago.
 	maxTrusted = maxCrosses + 2
 	maxKept    = maxTrusted + maxCrosses
 )
 
-// turn gives what the Secret is to hold at a time, and when to look again; the same data when nothing is due. What cannot be read is an error,
-// never a reason to make another authority. The request is the annotation's value.
+// turn returns the Secret's data for a time, and when to check again. The data is unchanged if
+// nothing is due. Unreadable data is an error, never a reason to create another authority. The
+// request is the annotation's value.
 func turn(data map[string][]byte, request string, now time.Time) (map[string][]byte, time.Time, error) {
 	data = maps.Clone(data)
 	if len(data) == 0 {
@@ -117,8 +122,10 @@ func newest(bundle []byte, most int, now time.Time) []byte {
 	return slices.Concat(all[max(0, len(all)-most):]...)
 }
 
-// remember adds the names by which agents are told to call now to the hosts that they were told before: who was off when they changed calls the one that he
-// knows. A start puts its names last, and what was not used for the longest goes; a replica that runs does not, or two with different names would never end.
+// remember adds the present names of the endpoint to the hosts that agents received before: an
+// agent that was off during the change calls the old name. A start moves its names to the end, and
+// the least recently used host is dropped. A running replica does not reorder: two replicas with
+// different names would never settle.
 func remember(hosts []byte, names []string, start bool) []byte {
 	all := strings.Fields(string(hosts))
 	if start {

@@ -26,7 +26,8 @@ import (
 	"github.com/drover-project/drover/endpoint/certificate"
 )
 
-// Name is that of the authority's Secret, and of the ConfigMap that says which one agents trust.
+// Name is the name of the authority's Secret, and of the ConfigMap with the authority that agents
+// trust.
 const Name = "drover-endpoint-authority"
 
 // Options of a Source.
@@ -41,7 +42,8 @@ type Options struct {
 	Names []string
 	// Changed is called when the bundle has become another, and must not wait; it may be nil.
 	Changed func()
-	// Tell is called with what an administrator should see, an event's type and reason (api/rke/v1) and a sentence; it may be nil.
+	// Tell is called with an event for the administrator: its type, its reason (api/rke/v1) and a
+	// sentence. It may be nil.
 	Tell func(kind, reason, what string)
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -53,11 +55,11 @@ type Source struct {
 
 	opts    Options
 	current atomic.Pointer[shown]
-	// said is what was told.
+	// said holds the sentences that were already reported.
 	said map[string]bool
 }
 
-// shown is what is shown from one look at the Secret to the next.
+// shown is the state that the endpoint serves until the Secret is read again.
 type shown struct {
 	cert tls.Certificate
 	// bundle is what verifies the certificate; none when the system's authorities do.
@@ -66,7 +68,7 @@ type shown struct {
 	known map[string][]byte
 	// key is the private key of our authority, or of the user's certificate, in PEM.
 	key []byte
-	// secret is the data of our own Secret, to put back what somebody deleted.
+	// secret is the data of our own Secret, to restore it if it is deleted.
 	secret map[string][]byte
 }
 
@@ -94,8 +96,9 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return &s.current.Load().cert, nil
 }
 
-// Bundle are the certificates in PEM that verify the endpoint's: of several sets that do, the one of a checksum, else all. There are none when the
-// system's authorities verify it.
+// Bundle returns the certificates, in PEM, that verify the endpoint's certificate. If several sets
+// do, it returns the one with the checksum, else all. It is empty if the system's authorities
+// verify the certificate.
 func (s *Source) Bundle(checksum string) []byte {
 	now := s.current.Load()
 	if found, ok := now.known[checksum]; ok {
@@ -104,7 +107,7 @@ func (s *Source) Bundle(checksum string) []byte {
 	return now.bundle
 }
 
-// Checksum is the SHA-256 of the bundle, lower-case hex; empty when there is none.
+// Checksum is the SHA-256 of the bundle in lower-case hex, or empty without a bundle.
 func (s *Source) Checksum() string {
 	if bundle := s.current.Load().bundle; len(bundle) > 0 {
 		return sumOf(bundle)
@@ -124,7 +127,8 @@ const (
 	servingRenew = 30 * 24 * time.Hour
 )
 
-// lookAtOwn signs a certificate with our authority. Every replica shows what the Secret says now.
+// lookAtOwn signs a certificate with our authority. Every replica serves the present content of the
+// Secret.
 func (s *Source) lookAtOwn(ctx context.Context, _ bool) (time.Time, error) {
 	data, again, err := s.store(ctx)
 	if err != nil {
@@ -179,7 +183,7 @@ func signed(data map[string][]byte, now time.Time) (*given, error) {
 	return &given{Certificate: pair, bundle: bundle, data: map[string][]byte{certKey: cert, keyKey: key, bundleKey: bundle}}, nil
 }
 
-// show takes the place of what was shown before.
+// show replaces the served state.
 func (s *Source) show(next *shown) {
 	before := s.current.Swap(next)
 	if s.opts.Changed != nil && before != nil && !bytes.Equal(before.bundle, next.bundle) {
@@ -208,7 +212,8 @@ func sumOf(bundle []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// store reads our own Secret and makes of it what is due; it gives its data and when to look again.
+// store reads our own Secret, updates it if a change is due, and returns its data and the time of
+// the next check.
 func (s *Source) store(ctx context.Context) (data map[string][]byte, again time.Time, err error) {
 	data, err = certificate.Keep(ctx, s.Client, s.Secret, "the endpoint's authority", func(secret *corev1.Secret) (data map[string][]byte, err error) {
 		if data = secret.Data; secret.ResourceVersion == "" {

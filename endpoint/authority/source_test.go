@@ -255,7 +255,7 @@ func TestGiven(t *testing.T) {
 		{u.gives(u.bundle, time.Hour, "other.test"), "the certificate is not for the server URL: "},
 		{u.gives(u.bundle, -time.Minute, o.Names...), "the certificate has expired at "},
 		{broken, "reading keys tls.crt and tls.key: "},
-		{u.gives([]byte("garbage"), time.Hour, o.Names...), "there is no certificate in ca.crt, or all have expired"},
+		{u.gives([]byte("garbage"), time.Hour, o.Names...), "ca.crt contains no valid certificate, or all have expired"},
 		{u.gives(other.bundle, time.Hour, o.Names...), "ca.crt does not verify tls.crt, so agents would reject it: "},
 	} {
 		secret.Data = tt.data

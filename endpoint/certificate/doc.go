@@ -1,4 +1,6 @@
-// Package certificate makes the certificates that the manager shows: authorities, and what they sign.
+// Package certificate creates the manager's certificates: authorities, and the certificates that
+// they sign.
 //
-// It reads and writes nothing but the Secret that Follow is told of. Who asks: servingcert for the webhooks, authority for agents.
+// It reads and writes only the Secret that Follow is given. servingcert uses it for the webhooks,
+// authority for agents.
 package certificate

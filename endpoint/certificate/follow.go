@@ -73,8 +73,9 @@ func (f *Follower) follow(ctx context.Context) error {
 	}
 }
 
-// Keep has a TLS Secret hold what is due, which may be what it holds already, and returns that. A Secret that is not there has no ResourceVersion. What
-// says in errors what is kept there.
+// Keep makes a TLS Secret hold the data that due returns, which may be its present data, and
+// returns it. If the Secret does not exist, due gets one without a ResourceVersion. what describes
+// the data in errors.
 func Keep(ctx context.Context, c client.Client, key client.ObjectKey, what string, due func(*corev1.Secret) (map[string][]byte, error)) (map[string][]byte, error) {
 	const attempts = 5
 	for range attempts {

@@ -60,7 +60,7 @@ func Cross(of, by *tls.Certificate) ([]byte, error) {
 	return encode(der), nil
 }
 
-// issue makes a key and its certificate, signed by an authority or, without one, by itself.
+// issue creates a key and its certificate, signed by an authority or, without one, self-signed.
 func issue(template *x509.Certificate, by *tls.Certificate) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -96,7 +96,8 @@ func encode(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// Valid are the certificates of a bundle that have not expired, each in PEM. What is no certificate is left out.
+// Valid returns the certificates of a bundle that have not expired, each in PEM. Blocks that are
+// not certificates are left out.
 func Valid(bundle []byte, now time.Time) [][]byte {
 	var out [][]byte
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {

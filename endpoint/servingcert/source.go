@@ -1,8 +1,10 @@
-// Package servingcert makes the certificate that our webhook server shows to the API server, so that no cert-manager is
-// needed. Certificate, key and the authority that signs them are one Secret in the manager's namespace, shared by the
-// replicas: whoever finds it missing or about to expire renews it, the others see it by watch.
+// Package servingcert creates the certificate that the webhook server presents to the API server,
+// so that cert-manager is not needed. Certificate, key and the authority that signs them are one
+// Secret in the manager's namespace, shared by the replicas: a replica that finds it missing or
+// about to expire renews it, and the others see it by watch.
 //
-// It reads and writes: that Secret. CABundle goes into the webhook configurations (package admission).
+// It reads and writes this Secret. CABundle goes into the webhook configurations (package
+// admission).
 package servingcert
 
 import (
@@ -52,7 +54,7 @@ type Source struct {
 	told atomic.Pointer[told]
 }
 
-// told is what the API server was told.
+// told is the bundle and the path in the webhook configurations.
 type told struct {
 	bundle []byte
 	path   string
@@ -80,7 +82,7 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return &s.current.Load().cert, nil
 }
 
-// CABundle is what the API server must trust, PEM.
+// CABundle returns the authorities that the API server must trust, in PEM.
 func (s *Source) CABundle() []byte { return s.current.Load().bundle }
 
 // look comes when the Secret has changed or is due, and when the path changes.
@@ -100,7 +102,7 @@ func (s *Source) look(ctx context.Context, changed bool) (time.Time, error) {
 	return next, nil
 }
 
-// tell tells what has changed since it went well last.
+// tell publishes the bundle and the path if they changed since the last success.
 func (s *Source) tell(ctx context.Context) error {
 	bundle, path := s.CABundle(), s.Path()
 	if before := s.told.Load(); bytes.Equal(bundle, before.bundle) && path == before.path {
@@ -133,17 +135,19 @@ func (s *Source) refresh(ctx context.Context) error {
 	return err
 }
 
-// API servers show no certificate when they call a webhook, unless their administrator gave them one. So our webhooks' paths begin with a word that
-// stands in the webhook configurations alone, which only administrators of the cluster may read. An API server tells the whole address in its errors
-// when nobody answers there; hence the word is another one every hour.
+// API servers present no certificate when they call a webhook, unless their administrator
+// configured one. So the paths of our webhooks begin with a secret word that stands only in the
+// webhook configurations, which only administrators of the cluster can read. An API server quotes
+// the whole address in its errors if the webhook does not answer; so the word changes every hour.
 
 const (
 	period = time.Hour
-	// overlap is how long the last word is good, for who has not seen the new one, and how far the clocks of replicas may differ.
+	// overlap is how long the previous word stays valid for clients that have not seen the new one,
+	// and how far the clocks of replicas may differ.
 	overlap = time.Minute
 )
 
-// Path is what the paths of our webhooks begin with now.
+// Path returns the present prefix of our webhooks' paths.
 func (s *Source) Path() string { return s.path(s.opts.Now()) }
 
 func (s *Source) path(at time.Time) string {
@@ -152,8 +156,8 @@ func (s *Source) path(at time.Time) string {
 	return "/" + hex.EncodeToString(sum.Sum(nil)[:sha256.Size/2])
 }
 
-// Strip takes from the path of a request what only the API server knows; false when it is not there. The one that the API server was told last is
-// good until it could be told another.
+// Strip removes the secret prefix from the path of a request; ok is false without it. The prefix
+// that was published last stays valid until the next one is published.
 func (s *Source) Strip(path string) (rest string, ok bool) {
 	now, good := s.opts.Now(), 0
 	word, rest, found := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -187,7 +191,7 @@ const (
 type pair struct {
 	cert   tls.Certificate
 	bundle []byte
-	// secret is what the paths are made from.
+	// secret is the key from which the paths are derived.
 	secret []byte
 	// renewAt is when a new one is due.
 	renewAt time.Time
@@ -215,7 +219,8 @@ func parse(data map[string][]byte, names []string) (*pair, error) {
 	return &pair{cert: cert, bundle: data[caCertKey], secret: data[caKeyKey], renewAt: cert.Leaf.NotAfter.Add(-certRenew)}, nil
 }
 
-// renew makes the Secret's data anew; an authority that still has time is kept, so that its bundle stays good.
+// renew creates new data for the Secret. It keeps an authority that is valid for long enough, so
+// that its bundle stays valid.
 func renew(old map[string][]byte, names []string, now time.Time) (map[string][]byte, error) {
 	bundle, caKey := old[caCertKey], old[caKeyKey]
 	authority, err := tls.X509KeyPair(bundle, caKey)
@@ -227,7 +232,7 @@ func renew(old map[string][]byte, names []string, now time.Time) (map[string][]b
 		if authority, err = tls.X509KeyPair(made, caKey); err != nil {
 			return nil, fmt.Errorf("reading back the authority: %w", err)
 		}
-		// Other replicas may still show what an earlier authority signed.
+		// Other replicas may still serve a certificate that an earlier authority signed.
 		bundle = slices.Concat(append([][]byte{made}, certificate.Valid(bundle, now)...)...)
 	}
 	cert, key, err := certificate.Serving(names, &authority, now, now.Add(certLife))
