@@ -14,7 +14,7 @@ import (
 //go:embed clean.sh
 var cleaning string
 
-// Clean is what is to be taken off a host that was there before its machine and outlives it.
+// Clean names the files to remove from a host that existed before its machine and outlives it.
 type Clean struct {
 	// UID is the machine's. The host is its own when Claim, a file on the host, has it in its first line.
 	UID   string
@@ -26,7 +26,8 @@ type Clean struct {
 // MarkerRoot on a host has a folder for each machine that was bootstrapped over SSH. Beside it is the claim of the machine that has the host.
 const MarkerRoot = "/var/lib/drover/userdata"
 
-// NewClean is what is taken off a host of the machine with a UID; root is MarkerRoot, but in tests.
+// NewClean returns the files to remove from a host of the machine with a UID; root is MarkerRoot,
+// except in tests.
 func NewClean(uid, root string) Clean {
 	return Clean{UID: uid, Claim: path.Join(path.Dir(root), "claim"), Run: path.Join(root, uid)}
 }
@@ -35,7 +36,8 @@ func NewClean(uid, root string) Clean {
 const (
 	// CleanIncomplete is where another try may help.
 	CleanIncomplete = 1
-	// CleanRefused is where a person has to look, for the host shows something that another machine may need.
+	// CleanRefused means that the user must check the host: it shows data that another machine may
+	// need.
 	CleanRefused = 3
 )
 
@@ -46,7 +48,7 @@ func CleanScript(c Clean) ([]byte, error) {
 	}
 	for _, path := range []string{c.Claim, c.Run} {
 		if !strings.HasPrefix(path, "/") || !isLine(path) {
-			return nil, fmt.Errorf("writing the cleaning script: %q is no absolute path", path)
+			return nil, fmt.Errorf("writing the cleaning script: %q is not an absolute path", path)
 		}
 	}
 	var out strings.Builder
@@ -59,8 +61,9 @@ func CleanScript(c Clean) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-// CleanPlan writes the plan by which the machine's agent runs the script, reports, and only then goes: agents run periodic instructions when it is written
-// that the others have succeeded, and the one here is what the unit waits for that the script left behind.
+// CleanPlan writes the plan by which the machine's agent runs the script, reports, and only then
+// ends. Agents run periodic instructions after they have recorded that the others succeeded. The
+// script leaves behind a unit, which waits for the periodic instruction of this plan.
 func CleanPlan(c Clean) ([]byte, error) {
 	if strings.Trim(c.UID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
 		return nil, fmt.Errorf("writing the cleaning plan: %q is no UID", c.UID) // a unit of systemd has it in a path

@@ -95,7 +95,7 @@ main() {
 	case $(uname -m) in
 	x86_64) arch=amd64 sum=$DROVER_SUM_AMD64 ;;
 	aarch64) arch=arm64 sum=$DROVER_SUM_ARM64 ;;
-	*) fail "there is no agent for a server of $(uname -m)" ;;
+	*) fail "no agent is available for a server of $(uname -m)" ;;
 	esac
 	[ -n "$sum" ] || fail "the manager has no agent for linux-$arch"
 	etc=$DROVER_ROOT/etc/drover

@@ -27,13 +27,15 @@ var body string
 // comments of the body take room that a user's own cloud-init may need.
 var comments = regexp.MustCompile(`(?m)^\t*# .*\n`)
 
-// Install is what a new server is told.
+// Install holds the settings of a new server.
 type Install struct {
 	// Server is the manager's endpoint: an https URL without a path.
 	Server string
-	// CAChecksum is the SHA-256 of what the endpoint serves at /cacerts, lower-case hex; empty when the system's authorities verify the endpoint.
+	// CAChecksum is the SHA-256 of the endpoint's /cacerts in lower-case hex; empty if the system's
+	// authorities verify the endpoint.
 	CAChecksum string
-	// Token registers one agent (api/connect). Empty: whoever runs the script sets DROVER_TOKEN, where no agent has registered yet.
+	// Token registers one agent (api/connect). If empty, the user sets DROVER_TOKEN for a server
+	// whose agent has not registered yet.
 	Token string
 	// Sums are the SHA-256 sums of the agents by architecture (amd64, arm64), lower-case hex. At least one.
 	Sums map[string]string
@@ -41,14 +43,15 @@ type Install struct {
 	Folder string
 	// Env is the agent's environment, proxies among it; the script's downloads use it too.
 	Env []EnvVar
-	// ByHand is for a script that anybody may run on any server: of Token, Folder and Env it knows nothing, and an agent that is there keeps its own.
+	// ByHand makes a script for any server and any user: it ignores Token, Folder and Env, and an
+	// existing agent keeps its own.
 	ByHand bool
 }
 
 // EnvVar is a variable of the environment.
 type EnvVar struct{ Name, Value string }
 
-// config is what the agent reads (cmd/agent), but for its folder, which the script adds.
+// config is the agent's configuration (cmd/agent) without its folder, which the script adds.
 type config struct {
 	Server    string `json:"server"`
 	CAFile    string `json:"caFile,omitempty"`
@@ -110,9 +113,9 @@ func (i Install) validate() error {
 	case !token.MatchString(i.Token):
 		return errors.New("the token has characters that no token has")
 	case i.Folder != "" && (!strings.HasPrefix(i.Folder, "/") || !isLine(i.Folder) || strings.ContainsAny(i.Folder, `"\`)):
-		return fmt.Errorf("the agent's folder %q is no absolute path", i.Folder)
+		return fmt.Errorf("the agent's folder %q is not an absolute path", i.Folder)
 	case i.Sums["amd64"] == "" && i.Sums["arm64"] == "":
-		return errors.New("there is no agent for linux")
+		return errors.New("no agent is available for linux")
 	}
 	for architecture, sum := range i.Sums {
 		if !isSum(sum) {
@@ -130,9 +133,9 @@ func (i Install) validate() error {
 func (v EnvVar) validate() error {
 	switch {
 	case !variable.MatchString(v.Name):
-		return fmt.Errorf("%q is no name of a variable", v.Name)
+		return fmt.Errorf("%q is not a valid variable name", v.Name)
 	case strings.HasPrefix(v.Name, "DROVER_") || slices.Contains([]string{"PATH", "IFS", "ENV", "LD_PRELOAD", "LD_LIBRARY_PATH"}, v.Name):
-		return fmt.Errorf("%s cannot be set, for the script needs it", v.Name)
+		return fmt.Errorf("%s cannot be set, because the script needs it", v.Name)
 	case !isLine(v.Value):
 		return fmt.Errorf("the value of %s is not one line of text", v.Name)
 	}

@@ -52,17 +52,17 @@ func TestScript(t *testing.T) {
 
 func TestScript_refuses(t *testing.T) {
 	for text, change := range map[string]func(*bootstrap.Install){
-		`the server URL "http://x" is not https://host[:port]`:         func(i *bootstrap.Install) { i.Server = "http://x" },
-		`the server URL "https://x/path" is not https://host[:port]`:   func(i *bootstrap.Install) { i.Server = "https://x/path" },
-		"the authorities' checksum is no SHA-256 in hex":               func(i *bootstrap.Install) { i.CAChecksum = "abc" },
-		`the agent's folder "/a\"b" is no absolute path`:               func(i *bootstrap.Install) { i.Folder = `/a"b` },
-		"the token has characters that no token has":                   func(i *bootstrap.Install) { i.Token = "a'b" },
-		`the agent's folder "relative" is no absolute path`:            func(i *bootstrap.Install) { i.Folder = "relative" },
-		"there is no agent for linux":                                  func(i *bootstrap.Install) { i.Sums = nil },
-		"the checksum of the agent for arm64 is no SHA-256 in hex":     func(i *bootstrap.Install) { i.Sums["arm64"] = "x" },
-		`agentEnvVars[0]: "A B" is no name of a variable`:              func(i *bootstrap.Install) { i.Env[0].Name = "A B" },
-		"agentEnvVars[1]: PATH cannot be set, for the script needs it": func(i *bootstrap.Install) { i.Env[1].Name = "PATH" },
-		"agentEnvVars[0]: the value of HTTPS_PROXY is not one line":    func(i *bootstrap.Install) { i.Env[0].Value = "a\nb" },
+		`the server URL "http://x" is not https://host[:port]`:             func(i *bootstrap.Install) { i.Server = "http://x" },
+		`the server URL "https://x/path" is not https://host[:port]`:       func(i *bootstrap.Install) { i.Server = "https://x/path" },
+		"the authorities' checksum is no SHA-256 in hex":                   func(i *bootstrap.Install) { i.CAChecksum = "abc" },
+		`the agent's folder "/a\"b" is not an absolute path`:               func(i *bootstrap.Install) { i.Folder = `/a"b` },
+		"the token has characters that no token has":                       func(i *bootstrap.Install) { i.Token = "a'b" },
+		`the agent's folder "relative" is not an absolute path`:            func(i *bootstrap.Install) { i.Folder = "relative" },
+		"no agent is available for linux":                                  func(i *bootstrap.Install) { i.Sums = nil },
+		"the checksum of the agent for arm64 is no SHA-256 in hex":         func(i *bootstrap.Install) { i.Sums["arm64"] = "x" },
+		`agentEnvVars[0]: "A B" is not a valid variable name`:              func(i *bootstrap.Install) { i.Env[0].Name = "A B" },
+		"agentEnvVars[1]: PATH cannot be set, because the script needs it": func(i *bootstrap.Install) { i.Env[1].Name = "PATH" },
+		"agentEnvVars[0]: the value of HTTPS_PROXY is not one line":        func(i *bootstrap.Install) { i.Env[0].Value = "a\nb" },
 		"it has ": func(i *bootstrap.Install) { i.Env[0].Value = strings.Repeat("x", 5000) },
 	} {
 		i := install()
@@ -459,7 +459,7 @@ func TestScript_givesUp(t *testing.T) {
 	s.program("uname", "echo riscv64")
 	out, err = s.run()
 	require.Error(t, err)
-	require.Equal(t, "drover: there is no agent for a server of riscv64\n", out)
+	require.Equal(t, "drover: no agent is available for a server of riscv64\n", out)
 }
 
 // FuzzScript: whatever a user writes into agentEnvVars stays a value: the shell reads it back as it was.

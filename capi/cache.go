@@ -58,21 +58,23 @@ func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return &splitCache{Cache: main, metadata: metadata}, nil
 }
 
-// ClientOptions are those of the manager's client: Secrets and ConfigMaps are read live, unstructured objects are cached.
+// ClientOptions are the options of the manager's client: it reads Secrets and ConfigMaps live, and
+// caches unstructured objects.
 func ClientOptions() client.Options { return setup.ManagerClientOptions() }
 
-// ControllerOptions are those of every controller of the manager: no priority queue, for the reason given at the feature
-// gates.
+// ControllerOptions are the options of all controllers of the manager: no priority queue, for the
+// reason given at the feature gates.
 func ControllerOptions() config.Controller { return config.Controller{UsePriorityQueue: new(false)} }
 
-// refuseSecret keeps no Secret whose content somebody wants from memory: a user may make as many of a megabyte as he likes. Content is read
-// when it is needed.
+// refuseSecret rejects Secrets with content, so that none are held in memory: a user may create any
+// number of a megabyte each. Their content is read when needed.
 func refuseSecret(in any) (any, error) {
 	return nil, fmt.Errorf("Secrets must be read from the API server, not from the cache: %T", in)
 }
 
-// dropFreeForm keeps of an RKEControlPlane, as Cluster API watches it, no field that may hold anything: a megabyte of empty lists is some thirty when it is
-// decoded. Our own controller has them as bytes. What is written is the difference of two objects that both lack it.
+// dropFreeForm drops the free-form fields of an RKEControlPlane that Cluster API watches: a decoded
+// megabyte of empty lists takes some thirty megabytes. Our own controller keeps them as bytes. A
+// write is the difference of two objects that both lack the fields.
 func dropFreeForm(in any) (any, error) {
 	obj, ok := in.(*unstructured.Unstructured)
 	if !ok || obj.GroupVersionKind().GroupKind() != rkev1.GroupVersion.WithKind("RKEControlPlane").GroupKind() {
@@ -112,7 +114,8 @@ func onlyMetadata(in any) (any, error) {
 	obj.SetManagedFields(nil)
 	delete(obj.Annotations, corev1.LastAppliedConfigAnnotation)
 	if (obj.Kind == "Secret" || obj.Kind == "ConfigMap") && obj.ObjectMeta.Size() > maxMetadata {
-		// Labels, annotations and all owners but the first: a user may write a megabyte there. Whoever needs them has to read it.
+		// Drop labels, annotations and all owners but the first: a user may write a megabyte there.
+		// A caller that needs them must read the object.
 		owners := obj.OwnerReferences[:min(len(obj.OwnerReferences), 1)]
 		obj.ObjectMeta = metav1.ObjectMeta{Name: obj.Name, Namespace: obj.Namespace, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
 			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, OwnerReferences: slices.Clone(owners)}
@@ -123,8 +126,9 @@ func onlyMetadata(in any) (any, error) {
 // maxMetadata is how many bytes the metadata of one Secret or ConfigMap may have in memory.
 const maxMetadata = 8 << 10
 
-// splitCache sends those who want the metadata of Secrets, ConfigMaps or CRDs to a cache that knows them all, everyone else to one that
-// knows few. One cache cannot do both, for its selectors go by kind.
+// splitCache serves requests for the metadata of Secrets, ConfigMaps or CRDs from a cache that
+// holds all of them, and other requests from one that holds few. One cache cannot do both, because
+// its selectors are per kind.
 type splitCache struct {
 	cache.Cache
 	metadata cache.Cache
@@ -194,9 +198,9 @@ const (
 	crdKindName = "CustomResourceDefinition"
 )
 
-// rewatch has drivers' kinds that were removed and made again watched again at once. Cluster API watches a kind once and for
-// all, and what watches it backs off for as long as half a minute while the kind is gone; a Machine that is made meanwhile
-// then waits as long for what it does not find.
+// rewatch restores the watch of a driver's kind as soon as the kind is created again after its
+// removal. Cluster API watches a kind once and for all, and its watch backs off for up to half a
+// minute while the kind is missing. A Machine that is created in this time would wait as long.
 type rewatch struct {
 	mu sync.Mutex
 	// changed is closed when a driver's CRD changes, and at is when one did last.
@@ -204,7 +208,8 @@ type rewatch struct {
 	at      time.Time
 }
 
-// newInformer is for cache.Options: informers of CRDs tell, and those of drivers' kinds listen.
+// newInformer is for cache.Options: informers of CRDs notify, and informers of drivers' kinds
+// listen.
 func (r *rewatch) newInformer(from toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if ofDriver(gvk.Group) {
@@ -221,7 +226,7 @@ func (r *rewatch) newInformer(from toolscache.ListerWatcher, obj runtime.Object,
 	return informer
 }
 
-// list waits for a kind that is not there instead of failing, for after a failure nobody looks for a while.
+// list waits for a missing kind instead of failing, because the caller backs off after a failure.
 func (r *rewatch) list(ctx context.Context, from toolscache.ListerWithContext, opts metav1.ListOptions) (runtime.Object, error) {
 	for {
 		r.mu.Lock()

@@ -10,10 +10,12 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// dropManagedFields keeps of machines no list of who owns which field, which is more than half of what one takes in memory, and is copied with each read. Of
-// the Machines and infra machines in its cache, Cluster API's MachineSet controller reads two things there (internal/util/ssa, managedfields.go and
-// managedfieldsmitigation.go of v1.14): that there is an owner at all, so one stays, without its fields; and whether fields are to be given from one manager to
-// another, so such an object keeps all. Nobody reads the owners in what is watched as metadata.
+// dropManagedFields drops the list of field owners from machines: the list takes more than half of
+// a machine's memory and is copied with each read. Cluster API's MachineSet controller reads two
+// facts in it on the Machines and infra machines in its cache (internal/util/ssa, managedfields.go
+// and managedfieldsmitigation.go of v1.14). It checks that an owner exists, so one stays, without
+// its fields. And it checks whether fields must move from one manager to another, so such an object
+// keeps the whole list. No controller reads the owners of objects that are watched as metadata.
 func dropManagedFields(in any) {
 	switch obj := in.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -32,14 +34,15 @@ func dropManagedFields(in any) {
 }
 
 const (
-	// beforeFirstApply owns what was written before a first server-side apply, as the API server calls it.
+	// beforeFirstApply is the API server's name for the owner of fields that were written before a
+	// first server-side apply.
 	beforeFirstApply = "before-first-apply"
 	// machineSet owned a machine's labels until Cluster API v1.11, and gives them away.
 	machineSet       = "capi-machineset"
 	clusterNameField = "f:" + clusterv1.ClusterNameLabel
 )
 
-// dropFieldsOfOwners does the same with what is not typed, without making it typed for that.
+// dropFieldsOfOwners does the same for an unstructured object, without converting it.
 func dropFieldsOfOwners(obj *unstructured.Unstructured) {
 	owners, _, err := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "managedFields")
 	list, ok := owners.([]any)

@@ -27,11 +27,11 @@ type Mode string
 
 // The modes of the manager's flag --capi.
 const (
-	// Auto embeds Cluster API unless somebody else installed it.
+	// Auto embeds Cluster API unless another installation exists.
 	Auto Mode = "auto"
 	// Embedded runs Cluster API's core in our manager.
 	Embedded Mode = "embedded"
-	// External expects Cluster API to be installed and run by somebody else.
+	// External uses an existing installation of Cluster API.
 	External Mode = "external"
 )
 
@@ -52,7 +52,8 @@ var coreCRDs = []string{"clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"
 type Installation struct {
 	// Missing are the core CRDs that are not there.
 	Missing []string
-	// Foreign are the core CRDs that somebody else installed, or wrote over ours.
+	// Foreign are the core CRDs of another installation, including those that were written over
+	// ours.
 	Foreign []string
 }
 
@@ -74,8 +75,9 @@ func Installed(ctx context.Context, reader client.Reader) (Installation, error) 
 	return found, nil
 }
 
-// isTakenOver reports whether somebody else wrote his CRD over one of ours. `clusterctl init` leaves our label there, but its CRDs have a
-// conversion webhook and v1beta1, which ours never have (sigs.k8s.io/cluster-api, core/config/crd/patches).
+// isTakenOver reports whether another installation wrote its CRD over one of ours. `clusterctl
+// init` leaves our label there, but its CRDs have a conversion webhook and v1beta1, which ours
+// never have (sigs.k8s.io/cluster-api, core/config/crd/patches).
 func isTakenOver(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	if crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
 		return true
@@ -108,7 +110,8 @@ func Resolve(ctx context.Context, reader client.Reader, mode Mode) (Mode, error)
 	return mode, nil
 }
 
-// InstalledByLabel on one of Cluster API's CRDs tells that we installed it, so that a later start still embeds.
+// InstalledByLabel on one of Cluster API's CRDs records that Drover installed it, so that a later
+// start still embeds.
 const InstalledByLabel = "drover.cattle.io/installed-by"
 
 // InstalledByValue is the value of InstalledByLabel.
@@ -150,8 +153,9 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return crds, nil
 }
 
-// handover ends a manager that embeds Cluster API as soon as somebody else's is installed. `clusterctl init` writes CRDs before it makes a
-// Deployment, so the embedded core is gone when the other one starts; the next start of this manager finds the other one.
+// handover ends a manager that embeds Cluster API as soon as another installation appears.
+// `clusterctl init` writes CRDs before it creates a Deployment, so that the embedded core is gone
+// when the other one starts. The next start of this manager finds the other one.
 type handover struct {
 	cache cache.Informers
 	live  client.Reader
@@ -195,7 +199,7 @@ func (h *handover) Start(ctx context.Context) error {
 		}
 		found, err := Installed(ctx, h.live)
 		if err != nil {
-			// An API server that does not answer for a moment is no reason to stop.
+			// A short outage of the API server does not stop the manager.
 			ctrl.LoggerFrom(ctx).Error(err, "Watching for another installation of Cluster API")
 			again = time.After(handoverRetry)
 			continue

@@ -31,7 +31,8 @@ import (
 	"github.com/drover-project/drover/limit/fairqueue"
 )
 
-// ErrNotConnected is of what Cluster API cannot do while there is no connection to a workload cluster, such as one that is being made.
+// ErrNotConnected means that a workload cluster is not connected yet, for example because it is
+// being created.
 var ErrNotConnected = clustercache.ErrClusterNotConnected
 
 // Grace periods after which a workload cluster that does not answer is reported so; Cluster API's own defaults.
@@ -124,8 +125,8 @@ func reconcilers(mgr manager.Manager, clusters clustercache.ClusterCache, opts O
 	}
 }
 
-// What the embedded core may do. The rules are those of Cluster API's own manager role, without what we do not embed; a test
-// compares them.
+// The rights of the embedded core. The rules are those in Cluster API's own manager role, without
+// the parts that Drover does not embed; a test compares them.
 //
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;clusters/finalizers;machinedrainrules;machinehealthchecks/status;machinehealthchecks/finalizers,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status;machines/finalizers;machinesets;machinesets/status;machinesets/finalizers;machinedeployments;machinedeployments/status;machinedeployments/finalizers;machinehealthchecks;machinepools;machinepools/status;machinepools/finalizers,verbs=get;list;watch;create;update;patch;delete

@@ -24,7 +24,7 @@ import (
 type woken struct {
 	clustercache.ClusterCache
 
-	// further is the source of it; requests are those of the controller's for a Cluster.
+	// further is its source; requests are the controller's requests for a Cluster.
 	further func(controller string, requests handler.MapFunc) source.Source
 }
 
@@ -36,8 +36,9 @@ func (w woken) GetClusterSource(name string, requests func(context.Context, clie
 	})
 }
 
-// pauses are Clusters that are paused or go on. The controller of Machines alone does not watch for it: those of MachineSets are woken by their sets, and one
-// that stands alone would stay as it was made while its Cluster was paused.
+// pauses are Clusters that are paused or unpaused. Only the controller of Machines does not watch
+// this: the Machines of a MachineSet are woken by the set, and a Machine without one would never
+// continue if it was created while its Cluster was paused.
 func pauses(mgr manager.Manager, filter string) func(string, handler.MapFunc) source.Source {
 	return func(controller string, requests handler.MapFunc) source.Source {
 		scheme, log := mgr.GetScheme(), mgr.GetLogger().WithValues("controller", controller)
@@ -46,8 +47,9 @@ func pauses(mgr manager.Manager, filter string) func(string, handler.MapFunc) so
 	}
 }
 
-// controlPlanesMade are RKEControlPlanes that have no owner yet. Cluster API watches those that it has made its Cluster the owner of; of a Cluster that had one
-// before it looks for another only as often as it tries again what has failed: in the end each quarter of an hour.
+// controlPlanesMade are RKEControlPlanes without an owner. Cluster API watches those that its
+// Cluster owns. For a Cluster whose former control plane was replaced, it checks for the new one
+// only with its retries, in the end every quarter of an hour.
 func controlPlanesMade(mgr manager.Manager, filter string) func(string, handler.MapFunc) source.Source {
 	return func(string, handler.MapFunc) source.Source {
 		// As Cluster API reads it: what wakes the controller is in the cache that it looks into.

@@ -40,14 +40,15 @@ type Webhook struct {
 	Path string
 	// Mutating tells the two kinds apart.
 	Mutating bool
-	// Rule says what is sent there.
+	// Rule selects the requests for it.
 	Rule admissionregistrationv1.RuleWithOperations
 }
 
 // kind is one of Cluster API's kinds that has webhooks.
 type kind struct {
 	group, name, plural string
-	// defaults tells whether it has a defaulting webhook, deletes whether its validating webhook wants to see deletions.
+	// defaults reports whether it has a defaulting webhook, deletes whether its validating webhook
+	// handles deletions.
 	defaults, deletes bool
 }
 

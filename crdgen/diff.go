@@ -11,8 +11,8 @@ import (
 // Change is one field that a new schema breaks for the objects that have it, told to a user.
 type Change struct{ Field, What string }
 
-// Incompatible lists the fields of old that next drops, retypes or gives another meaning, by name. New fields, other flags,
-// help texts and defaults are no hindrance.
+// Incompatible lists by name the fields of old that next drops, retypes or gives another meaning.
+// It allows new fields, and other flags, help texts and defaults.
 func Incompatible(old, next []Field) []Change {
 	byName := make(map[string]Field, len(next))
 	for _, field := range next {
@@ -37,7 +37,8 @@ func Incompatible(old, next []Field) []Change {
 	return changes
 }
 
-// IsDefault tells whether a config may have the value from the API server, which writes in what nobody gave.
+// IsDefault reports whether a config may have the value from the API server, which fills in
+// defaults.
 func (f Field) IsDefault(value any) bool {
 	if !f.hasSchemaDefault() {
 		return false

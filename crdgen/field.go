@@ -25,7 +25,7 @@ const (
 	PrivateCredential Credential = "private"
 )
 
-// Field is what users write in an <X>Config or in the spec of an <X>Machine: one per flag of the driver.
+// Field is a field of an <X>Config or of the spec of an <X>Machine: one per flag of the driver.
 type Field struct {
 	// Name is the key in the object.
 	Name string `json:"name"`
@@ -35,10 +35,12 @@ type Field struct {
 	EnvVar string `json:"envVar,omitempty"`
 	// Type is the flag's.
 	Type FlagType `json:"type"`
-	// Default is what the driver does without a value, as in Flag; of a credential field it is what the NodeDriver says, if it says anything.
+	// Default is the driver's default, as in Flag; for a credential field the NodeDriver's default,
+	// if it has one.
 	Default any `json:"default,omitempty"`
-	// Preset is what the NodeDriver's annotation "defaults" has written into an <X>Config that says nothing, and into no other kind: a machine would have
-	// other options than it was made with as soon as the annotation changes.
+	// Preset is the value that the NodeDriver's annotation "defaults" fills into an <X>Config
+	// without a value. No other kind gets it: a machine's options would change after its creation
+	// with the annotation.
 	Preset any `json:"preset,omitempty"`
 	// Usage is the driver's help text on one line.
 	Usage string `json:"usage,omitempty"`
@@ -46,7 +48,7 @@ type Field struct {
 	Secret bool `json:"secret,omitempty"`
 	// File fields hold content, which the driver gets as the path of a file.
 	File bool `json:"file,omitempty"`
-	// Credential tells that the field is usually given by the credential Secret.
+	// Credential is set if the credential Secret usually gives the field.
 	Credential Credential `json:"credential,omitempty"`
 	// Optional credential fields may be missing from the Secret.
 	Optional bool `json:"optional,omitempty"`
@@ -79,8 +81,9 @@ func FieldsOf(driverName string, flags []Flag, rules Rules) ([]Field, error) {
 	return fields, nil
 }
 
-// Unmatched lists the names in rules that no field answers to, or of which nothing is made, as sentences for a warning.
-// Unknown file aliases are not among them: FieldsOf refuses those, because a path would be asked for where content was meant.
+// Unmatched lists, as sentences for a warning, the names in rules that match no field or have no
+// effect. It leaves out unknown file aliases: FieldsOf rejects those, because the field would take
+// a path instead of content.
 func Unmatched(driverName string, fields []Field, rules Rules) []string {
 	var out []string
 	report := func(what string, names []string) {
@@ -98,7 +101,7 @@ func Unmatched(driverName string, fields []Field, rules Rules) []string {
 		report("default for field", []string{d.Field})
 		for _, i := range Find(driverName, fields, d.Field) {
 			if fields[i].Secret {
-				out = append(out, fmt.Sprintf("default for field %q is left out: the field is secret, and everybody may read a kind", d.Field))
+				out = append(out, fmt.Sprintf("default for field %q is left out: the field is secret, and kinds are readable by all users", d.Field))
 			}
 		}
 	}
@@ -137,8 +140,9 @@ func applyAliases(driverName string, fields []Field, aliases []Pair) error {
 	return nil
 }
 
-// OnlyURL knows flags that take the path of a file or an address. Only addresses are let in: the file would be one of the Job's
-// own pod, where the request lies with the credential, and its content would go to the server or the cloud.
+// OnlyURL reports whether a flag takes a path or an address. Drover accepts only addresses: a file
+// would be in the Job's own pod, which holds the request with the credential, and its content would
+// go to the server or the cloud.
 func OnlyURL(flag string) bool {
 	return flag == "vmwarevsphere-cloudinit" || strings.HasSuffix(flag, "-boot2docker-url")
 }
@@ -218,8 +222,8 @@ func Find(driverName string, fields []Field, name string) []int {
 	return loose
 }
 
-// oneLine drops line breaks, control characters, and those of Cf, which turn the direction of writing or are not seen: a description
-// is shown on terminals and web pages.
+// oneLine drops line breaks, control characters, and characters of the class Cf, which are
+// invisible or change the direction of writing: terminals and web pages show a description.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

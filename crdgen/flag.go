@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Limits of a flag list. A driver is foreign code, so what it says about itself is bounded before anything is made of it.
+// Limits of a flag list. A driver is foreign code, so that its flags are bounded before they are
+// used.
 const (
 	// MaxFlags is the largest number of flags a driver may have.
 	MaxFlags = 1000
@@ -35,8 +36,8 @@ const (
 	StringSlice FlagType = "stringSlice"
 )
 
-// Flag is one create flag of a driver, as the driver itself declares it. It is also what a probe of an external driver
-// returns, as a JSON list.
+// Flag is one create flag of a driver, as the driver itself declares it. A probe of an external
+// driver returns a JSON list of them.
 type Flag struct {
 	// Name is the flag's name without dashes in front, such as digitalocean-access-token.
 	Name string `json:"name"`
@@ -104,7 +105,7 @@ func checkFlag(flag *Flag) error {
 	}
 	for variable := range strings.SplitSeq(flag.EnvVar, ",") {
 		if variable = strings.TrimSpace(variable); !variableName.MatchString(variable) {
-			return fmt.Errorf("%s: the environment variable %q is no name of one", flag.Name, variable)
+			return fmt.Errorf("%s: the environment variable %q is not a valid name", flag.Name, variable)
 		}
 	}
 	if len(flag.Usage) > maxUsageLength {

@@ -43,7 +43,7 @@ func hostileLists() map[string]struct{ list, err string } {
 		"no name":               {named(""), "flag 0: the name is empty"},
 		"a name that never end": {named(strings.Repeat("n", 1<<20)), "flag 0: the name has 1048576 bytes, at most 128 are accepted"},
 		"two of one name":       {`[{"name":"a","type":"bool"},{"name":"b","type":"bool"},{"name":"a","type":"int"}]`, `flag 2: "a" is declared twice`},
-		"a type of its own":     {flag(`"type":"file"`), `flag 0: acme-x: the default: the type "file" is none of string, int, bool, stringSlice`},
+		"a type of its own":     {flag(`"type":"file"`), `flag 0: acme-x: the default: the type "file" is not one of string, int, bool, stringSlice`},
 		"a list as default":     {flag(`"type":"string","default":["a"]`), "flag 0: acme-x: the default: must be a string, is a list"},
 		"a map as default":      {flag(`"type":"int","default":{}`), "flag 0: acme-x: the default: must be an integer, is a map"},
 		"a word as boolean":     {flag(`"type":"bool","default":"false"`), "flag 0: acme-x: the default: must be true or false, is a string"},
@@ -52,9 +52,9 @@ func hostileLists() map[string]struct{ list, err string } {
 		"a long list":           {flag(`"type":"stringSlice","default":[` + strings.TrimSuffix(strings.Repeat(`"",`, 257), ",") + `]`), "flag 0: acme-x: the default has 257 items, at most 256 are accepted"},
 		"a long item":           {flag(`"type":"stringSlice","default":["` + strings.Repeat("i", 4097) + `"]`), "flag 0: acme-x: an item of the default has 4097 bytes, at most 4096 are accepted"},
 		"a huge number":         {flag(`"type":"int","default":9223372036854775808`), "flag 0: acme-x: the default: must be an integer, is a number"},
-		"a preload":             {flag(`"type":"string","envVar":"LD_PRELOAD=/x"`), `flag 0: acme-x: the environment variable "LD_PRELOAD=/x" is no name of one`},
-		"two words":             {flag(`"type":"string","envVar":"A B"`), `flag 0: acme-x: the environment variable "A B" is no name of one`},
-		"a number first":        {flag(`"type":"string","envVar":"OK,2FA"`), `flag 0: acme-x: the environment variable "2FA" is no name of one`},
+		"a preload":             {flag(`"type":"string","envVar":"LD_PRELOAD=/x"`), `flag 0: acme-x: the environment variable "LD_PRELOAD=/x" is not a valid name`},
+		"two words":             {flag(`"type":"string","envVar":"A B"`), `flag 0: acme-x: the environment variable "A B" is not a valid name`},
+		"a number first":        {flag(`"type":"string","envVar":"OK,2FA"`), `flag 0: acme-x: the environment variable "2FA" is not a valid name`},
 		"a long default":        {flag(`"type":"string","default":"` + strings.Repeat("d", 4097) + `"`), "flag 0: acme-x: the default has 4097 bytes, at most 4096 are accepted"},
 		"a fraction":            {flag(`"type":"int","default":1.5`), "flag 0: acme-x: the default: must be an integer, is a number"},
 		"a long help text":      {flag(`"type":"bool","usage":"` + strings.Repeat("u", 2049) + `"`), "flag 0: acme-x: usage has 2049 bytes, at most 2048 are accepted"},
@@ -170,9 +170,9 @@ func TestDefaultsOfSecretsAreLeftOut(t *testing.T) {
 		require.NotContains(t, string(encode(t, crd)), "marker-secret")
 	}
 	require.Equal(t, []string{
-		`default for field "token" is left out: the field is secret, and everybody may read a kind`,
-		`default for field "pass" is left out: the field is secret, and everybody may read a kind`,
-		`default for field "pin" is left out: the field is secret, and everybody may read a kind`,
+		`default for field "token" is left out: the field is secret, and kinds are readable by all users`,
+		`default for field "pass" is left out: the field is secret, and kinds are readable by all users`,
+		`default for field "pin" is left out: the field is secret, and kinds are readable by all users`,
 	}, crdgen.Unmatched("acme", fields, rules))
 	require.Equal(t, "admin", fields[2].Default)
 }

@@ -14,8 +14,8 @@ var topLevelNames = map[string]bool{
 	CommonField: true, ProviderIDField: true,
 }
 
-// isTaken reports whether one of those names is spelled like this but for capitals: providerId beside providerID would be taken for it.
-// An empty name is none that a field could have.
+// isTaken reports whether one of those names differs only in case: providerId beside providerID
+// would be mistaken for it. An empty name is never valid for a field.
 func isTaken(name string) bool {
 	for taken := range topLevelNames {
 		if strings.EqualFold(taken, name) {

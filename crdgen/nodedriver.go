@@ -7,8 +7,8 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 )
 
-// Rules are what a NodeDriver says about its fields beyond the driver's own flags. Field names in it are matched without
-// regard to case and dashes.
+// Rules are a NodeDriver's settings for its fields beyond the driver's own flags. Field names in
+// them match regardless of case and dashes.
 type Rules struct {
 	// PublicCredentialFields belong to the credential and may be shown.
 	PublicCredentialFields []string

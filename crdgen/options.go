@@ -69,7 +69,7 @@ func (f Field) CheckRule(value any) error {
 // contentRule is for files: one line that begins like a path is one, on a computer that is not the Job's pod.
 var contentRule = clouds.Rule{Without: `^~?/[^\n]*\n?$`, Says: "must be the content of the file, not its path"}
 
-// rule is that of the field's flag, if it is about values of the field's type, else that of a file.
+// rule returns the rule of the field's flag if it fits the field's type, else the rule of a file.
 func (f Field) rule() (clouds.Rule, bool) {
 	rule, ok := clouds.RuleOf(f.Flag)
 	if !ok && f.File {
@@ -84,7 +84,7 @@ func (f Field) IsGiven(spec map[string]any) bool {
 	return err == nil && value != nil
 }
 
-// option is the driver's value, or nil when there is none to give.
+// option returns the driver's value, or nil without one.
 func (f Field) option(given any) (any, error) {
 	value, err := f.Type.Value(given)
 	switch v := value.(type) {

@@ -39,5 +39,5 @@ func TestOptionsLeaveOutWhatIsNotGiven(t *testing.T) {
 func TestOptionsNameTheFieldAndHideTheValue(t *testing.T) {
 	_, _, err := crdgen.Options(acmeFields(), map[string]any{"region": int64(1), "sshPort": "hidden", "regoin": "hidden"})
 	require.EqualError(t, err, "field region: must be a string, is a number\nfield regoin: the driver has no such option\n"+
-		"field sshPort: must be an integer, is a string that is none", "all errors at once")
+		"field sshPort: must be an integer, is a string that is not one", "all errors at once")
 }

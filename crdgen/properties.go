@@ -14,7 +14,8 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-// Bounds of what users may write. They are far above what any driver needs and below what an object may weigh.
+// Bounds of users' values. They are far above the needs of any driver and below the limit of an
+// object.
 const (
 	maxStringLength = 64 << 10
 	maxFileLength   = 512 << 10
@@ -58,7 +59,7 @@ func fieldProperties(fields []Field, withDefaults bool) (map[string]schemaProps,
 	return out, nil
 }
 
-// configDefault is what an <X>Config has where nobody gave anything.
+// configDefault returns the default value in an <X>Config.
 func (f Field) configDefault() any {
 	if f.Preset != nil {
 		return f.Preset

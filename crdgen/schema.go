@@ -24,7 +24,7 @@ const (
 // maxDriverName leaves room for the longest name, <Name>MachineTemplateList, in a DNS label.
 const maxDriverName = 63 - len("MachineTemplateList")
 
-// Schema is what the kinds of one driver are made from.
+// Schema is the input for the kinds of one driver.
 type Schema struct {
 	// Driver is the driver's name, as in docker-machine-driver-<name>.
 	Driver string
@@ -37,7 +37,7 @@ type Kinds struct {
 	Config, MachineTemplate, Machine string
 }
 
-// KindsOf names the kinds of a driver: its name with a capital first letter, and what they are.
+// KindsOf names the kinds of a driver: its name with a capital first letter, and a suffix.
 func KindsOf(driver string) Kinds {
 	if driver == "" {
 		return Kinds{}
@@ -78,7 +78,7 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 	plain[CommonField] = commonProperty(schema.Driver)
 	plain[ProviderIDField] = text("ProviderID is the server's id as the cloud's controller manager writes it into the Node. Set once, by Drover.", 512)
 	if clouds.Of(schema.Driver).ConfigHasCommon {
-		const unread = "Rancher's kind has it; not read, for it is the pool's to say."
+		const unread = "Rancher's kind has it; ignored, because the pool sets it."
 		withDefaults[CommonField] = schemaProps{Type: "object", Description: unread, Nullable: true, XPreserveUnknownFields: new(true)}
 		withDefaults[ProviderIDField] = schemaProps{Type: "string", Description: unread, Nullable: true, MaxLength: new(int64(512))}
 	}
@@ -93,7 +93,7 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 		column("Credential", ".spec.template.spec.common.cloudCredentialSecretName", "Secret with the cloud's credential", 0),
 		ageColumn,
 	}
-	spec := object("Spec is what the driver is asked for.", plain)
+	spec := object("Spec has the options of the driver.", plain)
 	// It stands on the object around providerID, so that taking the field away is seen too.
 	spec.XValidations = apiextensionsv1.ValidationRules{{
 		Rule:    `!has(oldSelf.providerID) || oldSelf.providerID == '' || (has(self.providerID) && self.providerID == oldSelf.providerID)`,

@@ -11,17 +11,17 @@ func machineStatus() schemaProps {
 		"type":               text("Type of the condition.", 316),
 		"status":             oneOf(text("Status is True, False or Unknown.", 16), "True", "False", "Unknown"),
 		"reason":             text("Reason is one CamelCase word.", 1024),
-		"message":            text("Message says what is so, why, and what to do next.", 32768),
+		"message":            text("Message explains the state, its cause and the next step.", 32768),
 		"lastTransitionTime": formatted("string", "date-time", "LastTransitionTime is when the status changed last."),
 		"observedGeneration": observed,
 	}, "lastTransitionTime", "message", "reason", "status", "type")
-	// Those of objects exported from Rancher have a lastUpdateTime too, which is no reason to refuse them.
+	// Conditions of objects exported from Rancher also have a lastUpdateTime, which is accepted.
 	condition.XPreserveUnknownFields = new(true)
 	initialization := object("Initialization is what Cluster API waits for.", map[string]schemaProps{
 		"provisioned": {Type: "boolean", Description: "Provisioned is true once the server is there and spec.providerID is known; it never goes back."},
 	})
 	initialization.MinProperties = new(int64(1))
-	return object("Status is what was found out about the machine.", map[string]schemaProps{
+	return object("Status is the observed state of the machine.", map[string]schemaProps{
 		"conditions":                list("Conditions, one per step of the machine's life.", "map", condition, "type"),
 		"jobName":                   text("JobName is the Job that runs, or ran last.", 253),
 		"ready":                     {Type: "boolean", Description: "Ready is what Cluster API read before its v1beta2 contract."},

@@ -15,7 +15,7 @@ import (
 func (t FlagType) Value(given any) (any, error) {
 	switch {
 	case !slices.Contains([]FlagType{String, Int, Bool, StringSlice}, t):
-		return nil, fmt.Errorf("the type %q is none of string, int, bool, stringSlice", t)
+		return nil, fmt.Errorf("the type %q is not one of string, int, bool, stringSlice", t)
 	case given == nil:
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func toInt(given any) (any, error) {
 	kind, text := jsonType(given), fmt.Sprint(given)
 	switch value := given.(type) {
 	case string:
-		if kind = "string that is none"; value == "" {
+		if kind = "string that is not one"; value == "" {
 			return nil, nil
 		}
 	case float64:

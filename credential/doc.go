@@ -1,7 +1,8 @@
-// Package credential is the way of a cloud credential: from the name that an object gives it, through the Secret and the question who may use
-// it, to what the driver takes as variables and files. Admission, the controllers and the command line ask here, so that all say the same.
+// Package credential resolves a cloud credential: from its name in an object, through the Secret
+// and the check of access to it, to the driver's variables and files. Admission, the controllers
+// and the command line all use it, so that their answers agree.
 //
-//	name ──Parse──▶ Ref ──Source.Look──▶ Secret ──Env, Files──▶ what the driver is given
+//	name ──Parse──▶ Ref ──Source.Look──▶ Secret ──Env, Files──▶ the driver's input
 //
-// It reads: Secrets. It writes: nothing; controllers/machine keeps what was given last.
+// It reads Secrets and writes nothing; controllers/machine keeps the last credential.
 package credential

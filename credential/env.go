@@ -13,10 +13,11 @@ import (
 	"github.com/drover-project/drover/crdgen"
 )
 
-// Env turns the data of a credential Secret into the environment variables through which the driver takes it.
-// A key is a field's name, or Rancher's form <driver>credentialConfig-<field>. A key that is no field of the driver becomes
-// <PREFIX>_<UPPER_SNAKE>, for drivers and SDKs read more variables than there are flags. Keys whose field is a file are
-// left out: Files has them. The error names every required key that is missing.
+// Env turns the data of a credential Secret into the environment variables through which the driver
+// takes it. A key is a field's name, or Rancher's form <driver>credentialConfig-<field>. A key that
+// does not match a field becomes <PREFIX>_<UPPER_SNAKE>, because drivers and SDKs read more
+// variables than the flags name. Env leaves out keys whose field is a file: Files has them. The
+// error names every missing required key.
 func Env(driverName string, fields []crdgen.Field, secretData map[string][]byte) (map[string]string, error) {
 	byField, extra := match(driverName, fields, secretData)
 	env := map[string]string{}
@@ -64,7 +65,7 @@ func Env(driverName string, fields []crdgen.Field, secretData map[string][]byte)
 	return env, nil
 }
 
-// looseVariable is the variable that a key becomes which is no field of the driver.
+// looseVariable returns the variable for a key that does not match a field of the driver.
 func looseVariable(driverName, key string) (string, error) {
 	name, err := upperSnake(lastSegment(key))
 	if err != nil {
@@ -74,18 +75,20 @@ func looseVariable(driverName, key string) (string, error) {
 		name = prefix + name
 	}
 	if ofProcess.MatchString(name) {
-		return "", fmt.Errorf("%s is a setting of the driver's process or names a file, and is no option of the driver: take the key out", name)
+		return "", fmt.Errorf("%s is a setting of the driver's process or names a file, and is not an option of the driver: remove the key", name)
 	}
 	return name, nil
 }
 
-// ofProcess are variables that are no credential: with them an SDK, the plugin or the runtime would read files of the pod, run programs, or
-// talk to somebody else. A driver that has a flag for one is given it.
+// ofProcess matches variables that are not credentials: with them an SDK, the plugin or the runtime
+// would read files of the pod, run programs, or connect to another host. A driver with a flag for
+// one still gets it.
 var ofProcess = regexp.MustCompile(`^(LD|DYLD|GO|MACHINE|SSL|KUBERNETES|NO|ALL|HTTPS?|GRPC)_|` +
 	`_(FILES?|PATH|DIR|HOME|PROXY|CONFIG|PROFILE|BUNDLE|PROCESS|COMMAND|EXECUTABLES?|APPLICATION_CREDENTIALS)$`)
 
-// KeepOwn leaves in a credential that was kept only what Env and Files could have given, and names the variables that it
-// took out: whoever may write the Secret that kept it may write anything there.
+// KeepOwn reduces a kept credential to the parts that Env and Files can produce, and returns the
+// names of the variables that it removed: a user with write access to the Secret that kept it can
+// write any variable there.
 func KeepOwn(driverName string, fields []crdgen.Field, env map[string]string, files map[string][]byte) (dropped []string) {
 	own, ownFiles := map[string]bool{}, map[string]bool{}
 	for _, field := range fields {
@@ -150,8 +153,8 @@ func givenIn(fields []crdgen.Field, spec map[string]any) []crdgen.Field {
 	return out
 }
 
-// match finds the key of each field (by position), and the keys that are no field's, both without regard to
-// spelling; an exact spelling wins.
+// match finds the key of each field (by position), and the keys that match no field, both
+// regardless of spelling; an exact spelling wins.
 func match(driverName string, fields []crdgen.Field, data map[string][]byte) (byField map[int]string, extra []string) {
 	byField = map[int]string{}
 	for _, key := range slices.Sorted(maps.Keys(data)) {

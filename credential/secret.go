@@ -22,8 +22,8 @@ import (
 var (
 	// ErrMissing is of a Secret of the object's own namespace that is not there.
 	ErrMissing = errors.New("the credential Secret is not there")
-	// ErrNotShared is of a Secret of another namespace that may not be used or is not there: one answer for both, so that nobody learns from it
-	// which Secrets another namespace has.
+	// ErrNotShared means that a Secret of another namespace may not be used or does not exist. One
+	// error for both does not reveal which Secrets another namespace has.
 	ErrNotShared = errors.New("the credential Secret is not shared")
 	// ErrForbidden is of a Secret that the reader must not read.
 	ErrForbidden = errors.New("the credential Secret must not be read")
@@ -47,7 +47,7 @@ func Parse(from, name string) Ref {
 // IsForeign reports whether the Secret is in another namespace than the object that names it.
 func (r Ref) IsForeign() bool { return r.Namespace != r.From }
 
-// Read reads the Secret, or whatever obj is. There is none of a name that no object can have.
+// Read reads the Secret into obj, whatever its type. For an invalid name it returns not found.
 func (r Ref) Read(ctx context.Context, reader client.Reader, obj client.Object) error {
 	if len(validation.IsDNS1123Label(r.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(r.Name)) > 0 {
 		return apierrors.NewNotFound(corev1.Resource("secrets"), r.Name)
@@ -62,7 +62,7 @@ type Source struct {
 	Trusted []string
 }
 
-// rancherPrefix is what the names of credentials begin with that Rancher's user interface makes.
+// rancherPrefix is the prefix of the names of credentials that Rancher's user interface creates.
 const rancherPrefix = "cc-"
 
 // Look reads a Secret, or only its metadata, if the object that names it may use it; otherwise the error is one of those above.
@@ -81,12 +81,14 @@ func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
 	return nil
 }
 
-// isShared reports whether a Secret names the namespace of who uses it, or is a credential of Rancher's in a namespace that is trusted.
+// isShared reports whether a Secret allows the namespace of the object that uses it, or is a
+// credential of Rancher's in a trusted namespace.
 func (s Source) isShared(secret client.Object, from string) bool {
 	return rkev1.Allows(secret, from) || slices.Contains(s.Trusted, secret.GetNamespace()) && strings.HasPrefix(secret.GetName(), rancherPrefix)
 }
 
-// Refused is the error of a credential that cannot be used until somebody changes it: the reason of a condition, and what to do.
+// Refused is the error of a credential that cannot be used until a user changes it. It has the
+// reason of a condition, and the remedy.
 type Refused struct {
 	Reason  string
 	Message string
@@ -99,8 +101,8 @@ func (r *Refused) Error() string { return r.Message }
 // Unwrap gives the sentinel, if it is one.
 func (r *Refused) Unwrap() error { return r.cause }
 
-// Resolve reads what an object in the namespace from, with this spec, gives its driver through the Secret that it names. Its error may be a
-// *Refused.
+// Resolve reads the credential that an object in the namespace from, with this spec, gives its
+// driver through the Secret that it names. Its error may be a *Refused.
 func (s Source) Resolve(ctx context.Context, from, name, driver string, fields []crdgen.Field, spec map[string]any) (state.Credential, error) {
 	ref, secret := Parse(from, name), &corev1.Secret{}
 	keys := strings.Join(RequiredKeys(fields, spec), ", ")

@@ -39,8 +39,9 @@ const (
 	digestNameLength   = 20
 )
 
-// ConfigMaps is what the cache needs of the ConfigMaps of CacheNamespace; client-go's typed client has it. Implementations
-// must return errors that apierrors.IsNotFound and apierrors.IsAlreadyExists recognise.
+// ConfigMaps is the cache's client for the ConfigMaps of CacheNamespace; client-go's typed client
+// implements it. Implementations must return errors that apierrors.IsNotFound and
+// apierrors.IsAlreadyExists recognise.
 type ConfigMaps interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.ConfigMap, error)
 	Create(ctx context.Context, part *corev1.ConfigMap, opts metav1.CreateOptions) (*corev1.ConfigMap, error)
@@ -55,8 +56,9 @@ func CachePartName(digest string, index int) string {
 // CacheLabel is the value of CacheDigestLabel for a binary: the beginning of its sha256.
 func CacheLabel(digest string) string { return digest[:min(len(digest), digestNameLength)] }
 
-// Store puts a binary into the cache, as immutable ConfigMaps with parts of its gzip. The first part is written last, so
-// that a cached driver is whole if that part is there. Storing what is stored already changes nothing.
+// Store puts a binary into the cache, as immutable ConfigMaps with parts of its gzip. It writes the
+// first part last, so that a cached driver is complete if that part exists. Storing the same binary
+// again changes nothing.
 func Store(ctx context.Context, client ConfigMaps, driverBinary Binary) error {
 	if stored, err := Exists(ctx, client, driverBinary.Digest); err != nil || stored {
 		return err
@@ -87,7 +89,7 @@ func Store(ctx context.Context, client ConfigMaps, driverBinary Binary) error {
 	return nil
 }
 
-// Exists tells whether a driver is cached, by its first part.
+// Exists reports whether a driver is cached, by its first part.
 func Exists(ctx context.Context, client ConfigMaps, digest string) (bool, error) {
 	if err := CheckDigest(digest); err != nil {
 		return false, err
@@ -124,7 +126,7 @@ func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Bin
 	}
 	switch {
 	case parts.failed != nil:
-		// What is missing or damaged stays so; what the API server refused, or that it was not reached, may pass.
+		// A missing or damaged part stays so; an error of the API server may be temporary.
 		again := !apierrors.IsNotFound(parts.failed) && ReasonOf(parts.failed) == ""
 		return Binary{}, &Error{Reason: rkev1.CacheIncompleteReason, Temporary: again,
 			Err: fmt.Errorf("loading driver %.*s from the cache: reading part %d: %w", digestNameLength, digest, parts.next+1, parts.failed)}
@@ -210,7 +212,8 @@ type partReader struct {
 	next   int
 	parts  int
 	rest   []byte
-	// failed is why part next could not be read; unlike damage in what was read, it may be the API server's passing fault.
+	// failed is the error of reading part next. Unlike damaged content, it may be a temporary error
+	// of the API server.
 	failed error
 }
 
@@ -239,7 +242,7 @@ func (r *partReader) fetch() error {
 	}
 	if r.next == 0 {
 		if r.parts, err = strconv.Atoi(part.Labels[CachePartsLabel]); err != nil || r.parts < 1 || r.parts > maxParts {
-			return fail(rkev1.CacheIncompleteReason, "the label %s of ConfigMap %s is no number from 1 to %d", CachePartsLabel, part.Name, maxParts)
+			return fail(rkev1.CacheIncompleteReason, "the label %s of ConfigMap %s is not a number from 1 to %d", CachePartsLabel, part.Name, maxParts)
 		}
 	}
 	r.rest = part.BinaryData[cacheKey]
@@ -247,7 +250,7 @@ func (r *partReader) fetch() error {
 	return nil
 }
 
-// CheckDigest refuses what is no sha256 in hexadecimal digits.
+// CheckDigest rejects a digest that is not a sha256 in hex digits.
 func CheckDigest(digest string) error {
 	if kind, err := ChecksumKind(digest); err != nil || kind != "sha256" || strings.ToLower(digest) != digest {
 		return fail(rkev1.CacheIncompleteReason, "the digest of a cached driver must be a sha256 in lower-case hex")

@@ -144,7 +144,7 @@ func TestCacheTellsDamageFromPassingFaults(t *testing.T) {
 func TestCacheRefusesWhatOthersWrote(t *testing.T) {
 	stored := binaryOnDisk(t)
 	const somethingElse = "loading driver DIGEST from the cache: reading part 1: it holds something else"
-	const noNumber = "loading driver DIGEST from the cache: reading part 1: the label drover.cattle.io/driver-parts of ConfigMap driver-DIGEST-0 is no number from 1 to 171"
+	const noNumber = "loading driver DIGEST from the cache: reading part 1: the label drover.cattle.io/driver-parts of ConfigMap driver-DIGEST-0 is not a number from 1 to 171"
 	// Each changes one stored part; the answer is the same for every part, as far as it matters.
 	for name, tt := range map[string]struct {
 		change  func(part *corev1.ConfigMap)

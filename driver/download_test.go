@@ -119,9 +119,9 @@ func TestFetchFromAHostileServer(t *testing.T) {
 
 func TestFetchOfNoAddress(t *testing.T) {
 	for url, message := range map[string]string{
-		"":                         `downloading the driver: the scheme "" is none of local://, https://, http://`,
-		"file:///etc/passwd":       `downloading the driver: the scheme "file" is none of local://, https://, http://`,
-		"local://":                 `downloading the driver: the scheme "local" is none of local://, https://, http://`,
+		"":                         `downloading the driver: the scheme "" is not one of local://, https://, http://`,
+		"file:///etc/passwd":       `downloading the driver: the scheme "file" is not one of local://, https://, http://`,
+		"local://":                 `downloading the driver: the scheme "local" is not one of local://, https://, http://`,
 		"https://":                 "downloading the driver: has no host",
 		"http://:8080/driver":      "downloading the driver: has no host",
 		"https://hidden\x7f@x":     "downloading the driver: is not a URL",

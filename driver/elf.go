@@ -16,8 +16,8 @@ import (
 // elfArchs names the machine field of an ELF header as Go does.
 var elfArchs = map[uint16]string{3: "386", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "amd64", 183: "arm64", 243: "riscv64"}
 
-// checkELF reads only the first bytes of the header: enough to tell people what is wrong before the kernel says "exec
-// format error".
+// checkELF reads only the first bytes of the header: enough to explain the problem before the
+// kernel says "exec format error".
 func checkELF(file io.ReaderAt, arch string) error {
 	const headerSize, littleEndian, executable, sharedObject = 20, 1, 2, 3
 	header := make([]byte, headerSize)
@@ -47,8 +47,9 @@ func checkELF(file io.ReaderAt, arch string) error {
 	return nil
 }
 
-// interpreter is the program that the kernel starts in a binary's place and that loads its libraries (elf(5), PT_INTERP); empty
-// for a static binary. What cannot be read is left to the kernel.
+// interpreter returns the program that the kernel starts in a binary's place and that loads its
+// libraries (elf(5), PT_INTERP); empty for a static binary. It leaves unreadable binaries to the
+// kernel.
 func interpreter(file io.ReaderAt) string {
 	program, err := elf.NewFile(file)
 	if err != nil {

@@ -11,7 +11,7 @@ type Error struct {
 	Reason string
 	// Temporary failures may go away by trying again.
 	Temporary bool
-	// Err tells people what is wrong and what to do.
+	// Err explains the problem and the remedy.
 	Err error
 }
 
@@ -29,7 +29,7 @@ func ReasonOf(err error) string {
 	return ""
 }
 
-// IsTemporary tells whether err is an *Error that may go away by trying again.
+// IsTemporary reports whether err is an *Error that a retry may resolve.
 func IsTemporary(err error) bool {
 	found, ok := errors.AsType[*Error](err)
 	return ok && found.Temporary

@@ -35,7 +35,7 @@ type FetchOptions struct {
 	SkipChecksum bool
 	// Digest is the sha256 that the binary must have, in hex, when it is known from an earlier download; "" for any.
 	Digest string
-	// Dir receives the binary as docker-machine-driver-<name>, and the download meanwhile.
+	// Dir receives the binary as docker-machine-driver-<name>, and holds the download until then.
 	Dir string
 	// MaxBytes bounds the download and the binary; 512 MiB if 0.
 	MaxBytes int64
@@ -164,7 +164,8 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	return nil
 }
 
-// withoutURL drops the URL that net/http puts into its errors, for it may hold a password or a signature.
+// withoutURL drops the URL that net/http puts into its errors: it may contain a password or a
+// signature.
 func withoutURL(err error) error {
 	wrapped, ok := errors.AsType[*url.Error](err)
 	if !ok {
@@ -177,7 +178,8 @@ func withoutURL(err error) error {
 	return wrapped.Err
 }
 
-// PublicURL is a driver's address for everyone to see: without user, password and query, any of which may let one in.
+// PublicURL returns a driver's address for display: without user, password and query, because any
+// of them may grant access.
 func PublicURL(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil {

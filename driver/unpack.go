@@ -29,7 +29,7 @@ const (
 	maxMembers = 10_000
 	// maxOthers is how many drivers of other names an error tells.
 	maxOthers = 5
-	// maxDirectoryBytes is far above what the list of maxMembers members has in a zip.
+	// maxDirectoryBytes is far above the size of a zip directory with maxMembers members.
 	maxDirectoryBytes = 4 << 20
 
 	tarMagicStart = 257
@@ -140,7 +140,8 @@ func installFromZip(content io.ReaderAt, size int64, opts FetchOptions) (Binary,
 	if err := refuseHugeZip(content, size); err != nil {
 		return Binary{}, err
 	}
-	// What the end says about the number of members may be a lie, and opening reads them all.
+	// The number of members in the zip's end record may be false, and opening the archive reads
+	// them all.
 	directory := &meteredReader{from: content, left: maxDirectoryBytes}
 	archive, err := zip.NewReader(directory, size)
 	if err != nil {
@@ -186,7 +187,7 @@ func refuseHugeZip(content io.ReaderAt, size int64) error {
 	return nil
 }
 
-// documents are the ends of names that are no binary's.
+// documents are the suffixes of files that are not binaries.
 var documents = []string{".md", ".txt", ".json", ".md5", ".sha1", ".sha256", ".sha512", ".sha256sum", ".sha512sum", ".sig", ".asc", ".pem", ".exe"}
 
 // members recognises the driver among the names in an archive, and remembers what else looked like one.
@@ -196,7 +197,7 @@ type members struct {
 	others []string
 }
 
-// add tells whether name is that of the wanted binary.
+// add reports whether name is the name of the wanted binary.
 func (m *members) add(name string) (bool, error) {
 	if m.count++; m.count > maxMembers {
 		return false, fail(v3.TooLargeReason, "the archive has more than %d members", maxMembers)
@@ -268,7 +269,7 @@ func install(content io.Reader, opts FetchOptions) (Binary, error) {
 	return Binary{Name: opts.Name, Path: target, Digest: hex.EncodeToString(digest.Sum(nil)), Size: size}, nil
 }
 
-// errTooLarge is what a boundedReader returns at its bound.
+// errTooLarge is the error of a boundedReader at its bound.
 var errTooLarge = errors.New("larger than accepted")
 
 // boundedReader fails, rather than ends, when more than left bytes come.

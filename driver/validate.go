@@ -15,7 +15,7 @@ import (
 
 const maxDisplayName = 57
 
-// Validate says what is wrong with a NodeDriver before anything is done for it, all at once, and what is worth a warning.
+// Validate returns all errors of a NodeDriver before any work is done for it, and the warnings.
 func Validate(nd *v3.NodeDriver) (warnings []string, err error) {
 	var problems []error
 	name := nd.DriverName()
@@ -44,7 +44,7 @@ func Validate(nd *v3.NodeDriver) (warnings []string, err error) {
 	return warnings, errors.Join(problems...)
 }
 
-// IsBuiltin tells whether the driver is linked into Drover's machine binary, going by its URL.
+// IsBuiltin reports whether the driver is linked into Drover's machine binary, by its URL.
 func IsBuiltin(nd *v3.NodeDriver) bool {
 	return strings.HasPrefix(nd.Spec.URL, v3.BuiltinURLPrefix)
 }
@@ -55,7 +55,7 @@ func checkExternal(nd *v3.NodeDriver) (warnings []string, err error) {
 		return nil, fmt.Errorf("spec.url: %w", err)
 	}
 	if _, given := parsed.User.Password(); given {
-		warnings = append(warnings, "spec.url holds a password, which everybody who may read NodeDrivers can read: serve the driver where none is needed")
+		warnings = append(warnings, "spec.url contains a password, which every user with read access to NodeDrivers can see: serve the driver from an address without a password")
 	}
 	switch kind, err := ChecksumKind(nd.Spec.Checksum); {
 	case err != nil:
@@ -65,7 +65,7 @@ func checkExternal(nd *v3.NodeDriver) (warnings []string, err error) {
 	case kind != "":
 		return warnings, nil
 	case nd.Spec.InsecureSkipChecksum:
-		return append(warnings, "spec.insecureSkipChecksum is set: whoever controls spec.url, or the way to it, controls what runs with your cloud credentials"), nil
+		return append(warnings, "spec.insecureSkipChecksum is set: an attacker who controls spec.url, or the network path to it, can run any program with your cloud credentials"), nil
 	case nd.Spec.Active:
 		return warnings, errors.New("spec.checksum is empty: give the sha256 or sha512 of what spec.url serves, or set spec.insecureSkipChecksum to accept anything")
 	}
@@ -78,7 +78,7 @@ func checkURL(text string) (*url.URL, error) {
 		return nil, errors.New("is not a URL")
 	}
 	if parsed.Scheme != "https" && parsed.Scheme != "http" {
-		return nil, fmt.Errorf("the scheme %q is none of local://, https://, http://", parsed.Scheme)
+		return nil, fmt.Errorf("the scheme %q is not one of local://, https://, http://", parsed.Scheme)
 	}
 	if parsed.Hostname() == "" {
 		return nil, errors.New("has no host")
@@ -86,7 +86,8 @@ func checkURL(text string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// ChecksumKind tells from its length what a checksum in hex is: md5, sha1, sha256 or sha512; "" is of the kind "".
+// ChecksumKind returns the kind of a checksum in hex by its length: md5, sha1, sha256 or sha512;
+// the kind of "" is "".
 func ChecksumKind(checksum string) (string, error) {
 	if _, err := hex.DecodeString(checksum); err != nil {
 		return "", errors.New("is not hexadecimal")

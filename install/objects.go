@@ -30,12 +30,13 @@ const DriversReaderName = "drover-driver-reader"
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=drover-webhooks,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=drover-templates-are-immutable;drover-state-keeps-its-claim;drover-agents-write-their-keys;drover-machines-keep-their-options;drover-versions-are-the-control-planes;drover-references-lead-to-providers,verbs=get;create;patch
 // +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=rancher,verbs=get
-// The aggregated role can only be made by one who has all that is in it.
+// To create the aggregated role, the manager needs all rights in it.
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch;create;update;patch;delete
 
-// Owner finds what cluster-wide objects of ours go with when the chart is uninstalled; nil when the manager was started by
-// hand. clusterctl puts the manager's namespace before the name of each ClusterRole (fixRBAC in cmd/clusterctl/client/repository);
-// the manager may read that of its usual namespace.
+// Owner returns the owner of Drover's cluster-wide objects, with which they are deleted when the
+// chart is uninstalled, or nil if the manager was started by hand. clusterctl puts the manager's
+// namespace before the name of each ClusterRole (fixRBAC in cmd/clusterctl/client/repository). The
+// manager may read the ClusterRole named after its usual namespace.
 func Owner(ctx context.Context, reader client.Reader, namespace string) (*metav1.OwnerReference, error) {
 	for _, name := range []string{charts.Name, namespace + "-" + charts.Name} {
 		role := &metav1.PartialObjectMetadata{}
@@ -64,7 +65,8 @@ func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference)
 			ObjectMeta: drivers,
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
 		},
-		// Every service account may read, for a Job runs in its machine's namespace and as its own account; the binaries are no secrets.
+		// Every service account may read: a Job runs in its machine's namespace with its own
+		// account. The binaries are not secret.
 		&rbacv1.RoleBinding{
 			ObjectMeta: drivers,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: DriversReaderName},
@@ -76,10 +78,12 @@ func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference)
 	return err
 }
 
-// aggregations are the labels by which managers gather what they may do: Cluster API's core, and the control plane providers that clone our
-// templates and aggregate under a name of their own. Sources: config/rbac/aggregated_role.yaml of core and controlplane/kubeadm in
-// sigs.k8s.io/cluster-api, and controlplane/config/rbac/aggregated_role.yaml in rancher/cluster-api-provider-rke2. Those for k3s, Talos and Canonical
-// Kubernetes aggregate nothing, see docs/with-kubeadm.md.
+// aggregations are the labels by which managers aggregate their rights: Cluster API's core, and the
+// control plane providers that clone our templates and aggregate under a name of their own.
+// Sources: config/rbac/aggregated_role.yaml of core and controlplane/kubeadm in
+// sigs.k8s.io/cluster-api, and controlplane/config/rbac/aggregated_role.yaml in
+// rancher/cluster-api-provider-rke2. The providers for k3s, Talos and Canonical Kubernetes
+// aggregate nothing, see docs/with-kubeadm.md.
 var aggregations = []string{
 	"cluster.x-k8s.io/aggregate-to-manager",
 	"kubeadm.controlplane.cluster.x-k8s.io/aggregate-to-manager",
@@ -121,7 +125,8 @@ func Webhooks(ctx context.Context, c client.Client, target admission.Target) err
 		_, err := applier.Apply(ctx, mutating)
 		return err
 	}
-	// What an earlier start left that embedded Cluster API goes: nobody would answer it now.
+	// Delete the webhooks that an earlier start with embedded Cluster API left: no server would
+	// answer them now.
 	left := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}}
 	left.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
 	err := c.Get(ctx, client.ObjectKeyFromObject(left), left)

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/driver"
 )
 
-// Predefined creates the predefined NodeDrivers when the manager leads. What a user changed stays.
+// Predefined creates the predefined NodeDrivers when the manager leads. It keeps users' changes.
 type Predefined struct {
 	// Client creates; Reader reads.
 	Client client.Client
@@ -26,7 +26,7 @@ const retryDelay = 2 * time.Second
 // NeedLeaderElection says that one replica is enough.
 func (p *Predefined) NeedLeaderElection() bool { return true }
 
-// Start creates what is missing and ends.
+// Start creates the missing NodeDrivers and ends.
 func (p *Predefined) Start(ctx context.Context) error {
 	applier := apply.Applier{Client: p.Client, Reader: p.Reader, Owner: FieldOwner}
 	missing := driver.Predefined()

@@ -7,8 +7,9 @@
 //   - Bytes: a memory budget that workers share. Callers wait.
 //   - Quota: the sizes of things that stay in memory, by key. Callers do not wait.
 //
-// A caller takes a limiter as an option, so that a test can make a small one; there is no package state.
+// A caller takes a limiter as an option, so that a test can make a small one. The package has
+// no state.
 //
-// It reads and writes nothing. Next: controllers, endpoint and capi acquire before they work. Package
-// fairqueue, below, is the work queue of controllers.
+// It reads and writes nothing. controllers, endpoint and capi acquire a permit before they work.
+// Package fairqueue, below, is the work queue of controllers.
 package limit

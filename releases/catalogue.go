@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Catalogue is what is known, by distribution: k3s and rke2.
+// Catalogue is the data by distribution: k3s and rke2.
 type Catalogue struct {
 	Distributions map[string]Distribution `yaml:"distributions"`
 }
 
-// Distribution is what is known of one.
+// Distribution is the data of one distribution.
 type Distribution struct {
 	// Installer is the image that installs a release, without its tag. Without a host it comes from Docker Hub, or from the registry that a
 	// cluster's system-default-registry names.
@@ -61,7 +61,7 @@ var embedded []byte
 // Default is the catalogue that is built in.
 func Default() (*Catalogue, error) { return Parse(embedded) }
 
-// Parse reads a catalogue and checks all of it. The error says what is wrong, for whoever wrote it.
+// Parse reads a catalogue and validates all of it. The error is for the author of the catalogue.
 func Parse(text []byte) (*Catalogue, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the catalogue of releases has %d bytes: at most %d are read", len(text), MaxBytes)
@@ -72,7 +72,7 @@ func Parse(text []byte) (*Catalogue, error) {
 		return nil, fmt.Errorf("reading the catalogue of releases: %w", err)
 	}
 	if hasAlias(&document) {
-		return nil, errors.New("reading the catalogue of releases: it has a YAML alias; write out what it stands for")
+		return nil, errors.New("reading the catalogue of releases: it has a YAML alias; replace the alias by its content")
 	}
 	catalogue := &Catalogue{}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -116,7 +116,7 @@ var (
 func (d Distribution) validate(name string) error {
 	var errs []error
 	if !installer.MatchString(d.Installer) {
-		errs = append(errs, fmt.Errorf("installer %.100q is no image without a tag", d.Installer))
+		errs = append(errs, fmt.Errorf("installer %.100q is not an image without a tag", d.Installer))
 	}
 	if len(d.Lines) == 0 {
 		errs = append(errs, errors.New("it has no lines"))
@@ -124,12 +124,12 @@ func (d Distribution) validate(name string) error {
 	count := 0
 	for _, minor := range slices.Sorted(maps.Keys(d.Lines)) {
 		if !line.MatchString(minor) {
-			errs = append(errs, fmt.Errorf("line %.40q is no minor version such as 1.36", minor))
+			errs = append(errs, fmt.Errorf("line %.40q is not a minor version such as 1.36", minor))
 		}
 		for _, release := range d.Lines[minor] {
 			v, err := parseVersion(release)
 			if err != nil || v.distribution != name || v.minor != minor {
-				errs = append(errs, fmt.Errorf("%.64q is no release of %s %.20s", release, name, minor))
+				errs = append(errs, fmt.Errorf("%.64q is not a release of %s %.20s", release, name, minor))
 			}
 			count++
 		}
@@ -150,7 +150,7 @@ func (r Roles) validate() error {
 		for _, names := range [][]string{role.Boolean, role.Number, role.List, role.Text} {
 			for _, name := range names {
 				if !argument.MatchString(name) || len(name) > 100 {
-					return fmt.Errorf("argument %.100q is no name of an argument", name)
+					return fmt.Errorf("argument %.100q is not a valid argument name", name)
 				}
 				if seen[name] {
 					return fmt.Errorf("argument %s is listed twice", name)
@@ -175,11 +175,11 @@ var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?\+(k
 func parseVersion(text string) (parsed, error) {
 	found := release.FindStringSubmatch(text)
 	if found == nil || len(text) > 64 {
-		return parsed{}, fmt.Errorf("%.64q is no release of k3s or RKE2, such as v1.36.3+k3s1", text)
+		return parsed{}, fmt.Errorf("%.64q is not a release of k3s or RKE2, such as v1.36.3+k3s1", text)
 	}
 	number, err := version.ParseSemantic(text)
 	if err != nil {
-		return parsed{}, fmt.Errorf("%.64q is no release of k3s or RKE2: %s", text, strings.TrimSpace(err.Error()))
+		return parsed{}, fmt.Errorf("%.64q is not a release of k3s or RKE2: %s", text, strings.TrimSpace(err.Error()))
 	}
 	return parsed{distribution: found[2], minor: fmt.Sprintf("%d.%d", number.Major(), number.Minor()), number: number}, nil
 }

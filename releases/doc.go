@@ -1,6 +1,7 @@
-// Package releases is what is known of the releases of k3s and RKE2: which there are, the image that installs one, and the arguments that its
-// servers and agents take (design decision D22). It is data: default.yaml is built in, and the content of a ConfigMap of the same form takes
-// its place, read by Parse, which bounds and checks it.
+// Package releases is the data about releases of k3s and RKE2: their versions, the image that
+// installs one, and the arguments that its servers and agents take (design decision D22).
+// default.yaml is built in. A ConfigMap of the same form replaces it; Parse reads, bounds and
+// validates it.
 //
-// It is pure. Next: planner/ asks it what a configuration's keys mean.
+// It is pure. planner/ asks it for the meaning of a configuration's keys.
 package releases

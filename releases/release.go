@@ -16,7 +16,8 @@ const (
 	RKE2 = "rke2"
 )
 
-// ErrUnknown is wrapped by Lookup's errors: the catalogue does not know the release. Others mean that it is no release's name.
+// ErrUnknown is wrapped by Lookup's errors if the catalogue does not have the release. Its other
+// errors mean that the name is not valid.
 var ErrUnknown = errors.New("unknown release")
 
 // Release is one release.
@@ -39,7 +40,7 @@ const (
 	agent  role = false
 )
 
-// Kind is what an argument takes.
+// Kind is the kind of an argument's value.
 type Kind string
 
 // Kinds of arguments.
@@ -111,5 +112,6 @@ func (r *Release) Image(registry string) string {
 	return image + ":" + strings.ReplaceAll(r.Version, "+", "-")
 }
 
-// Argument is what an argument takes on a server or an agent; Unknown if the role has none of that name.
+// Argument returns the kind of an argument on a server or an agent; Unknown if the role does not
+// have it.
 func (r *Release) Argument(name string, isServer bool) Kind { return r.kinds[role(isServer)][name] }

@@ -54,9 +54,9 @@ func TestLookup(t *testing.T) {
 		"of an unknown line":            {open, "v1.99.0+rke2r1", "unknown release: the catalogue has rke2 1.33, 1.34, 1.35, 1.36, and nothing of 1.99"},
 		"not listed, where that counts": {listed, "v1.36.99+k3s1", "v1.36.3+k3s1 of k3s 1.36, and no others are allowed"},
 		"another distribution":          {listed, "v1.36.3+rke2r1", "has nothing of rke2"},
-		"plain Kubernetes":              {open, "v1.36.3", "is no release of k3s or RKE2, such as"},
+		"plain Kubernetes":              {open, "v1.36.3", "is not a release of k3s or RKE2, such as"},
 		"no version":                    {open, "latest", "is no release"},
-		"a number that is too large":    {open, "v1.99999999999999999999.0+k3s1", "is no release of k3s or RKE2"},
+		"a number that is too large":    {open, "v1.99999999999999999999.0+k3s1", "is not a release of k3s or RKE2"},
 		"text after it":                 {open, "v1.36.3+k3s1\n", "is no release"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,10 +110,10 @@ func TestParseRefuses(t *testing.T) {
 		"an installer with a tag":       {`distributions: {k3s: {installer: "a/b:1", lines: {"1.36": []}}}`, "no image without a tag"},
 		"no lines":                      {"distributions: {k3s: {installer: a}}", "no lines"},
 		"a line that is none":           {`distributions: {k3s: {installer: a, lines: {latest: []}}}`, `"latest" is no minor`},
-		"a release of another line":     {`distributions: {k3s: {installer: a, lines: {"1.35": [v1.36.3+k3s1]}}}`, "is no release of k3s 1.35"},
-		"a release of another one's":    {`distributions: {k3s: {installer: a, lines: {"1.36": [v1.36.3+rke2r1]}}}`, "is no release of k3s"},
+		"a release of another line":     {`distributions: {k3s: {installer: a, lines: {"1.35": [v1.36.3+k3s1]}}}`, "is not a release of k3s 1.35"},
+		"a release of another one's":    {`distributions: {k3s: {installer: a, lines: {"1.36": [v1.36.3+rke2r1]}}}`, "is not a release of k3s"},
 		"an argument of two kinds":      {good + `, arguments: {both: {text: [server]}, agent: {list: [server]}}}}`, "server is listed twice"},
-		"an argument that is no name":   {good + `, arguments: {both: {text: ["--server"]}}}}`, "is no name of an argument"},
+		"an argument that is no name":   {good + `, arguments: {both: {text: ["--server"]}}}}`, "is not a valid argument name"},
 		"a line that is parsed as text": {good + `, arguments: {both: {text: 7}}}}`, "reading the catalogue"},
 	} {
 		t.Run(name, func(t *testing.T) {

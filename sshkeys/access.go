@@ -16,13 +16,13 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// DefaultUser and DefaultPort are what a driver means by leaving them out.
+// DefaultUser and DefaultPort apply if a driver leaves them out.
 const (
 	DefaultUser = "root"
 	DefaultPort = 22
 )
 
-// Access is what is needed to log in to a server.
+// Access holds the data for logging in to a server.
 type Access struct {
 	// User, Host and Port of the server's SSH daemon.
 	User string
@@ -33,7 +33,7 @@ type Access struct {
 	PublicKey  []byte
 	// KnownHosts are the recorded host keys, known_hosts lines; empty when none was recorded yet.
 	KnownHosts []byte
-	// Jump is ProxyJump of the ssh_config; empty for none. What is dialled through it is the Dialer's.
+	// Jump is ProxyJump in the ssh_config, or empty. The Dialer makes the connection through it.
 	Jump string
 }
 
@@ -71,11 +71,12 @@ func (a Access) checked() (Access, error) {
 	if a.Host == "" {
 		return Access{}, ErrNoAddress
 	}
-	// What a driver calls its server's address is written into known_hosts and ssh_config, where these would mean something else.
+	// The driver's address for its server is written into known_hosts and ssh_config, where these
+	// characters have another meaning.
 	if strings.ContainsFunc(a.Host, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`,*?!|@#"'\/`+"`", r)
 	}) {
-		return Access{}, fmt.Errorf("the address %q of the server is none", a.Host)
+		return Access{}, fmt.Errorf("the address %q of the server is invalid", a.Host)
 	}
 	a.User = cmp.Or(a.User, DefaultUser)
 	if a.Port <= 0 || a.Port > 65535 {
@@ -84,7 +85,8 @@ func (a Access) checked() (Access, error) {
 	return a, nil
 }
 
-// fromArchive fills what is still empty from the machine directory; rancher/machine keeps one machine per state Secret.
+// fromArchive fills empty fields from the machine directory; rancher/machine keeps one machine per
+// state Secret.
 func (a *Access) fromArchive(archive []byte) error {
 	if len(archive) == 0 {
 		return nil
@@ -121,7 +123,7 @@ func (a *Access) fromArchive(archive []byte) error {
 	return nil
 }
 
-// fileAt is the first file with such a path; its zero value when there is none.
+// fileAt returns the first file with such a path, or the zero value.
 func fileAt(files []File, is func(path string) bool) File {
 	for _, file := range files {
 		if is(file.Path) {
@@ -131,7 +133,8 @@ func fileAt(files []File, is func(path string) bool) File {
 	return File{}
 }
 
-// Record reads the driver's record out of the archive of a state; nil when there is none. Its errors quote nothing of it.
+// Record reads the driver's record out of the archive of a state, or returns nil without one. Its
+// errors do not quote it.
 func Record(archive []byte) (clouds.Record, error) {
 	if len(archive) == 0 {
 		return nil, nil

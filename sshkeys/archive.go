@@ -16,7 +16,7 @@ import (
 
 // Limits of a machine directory's archive.
 const (
-	// MaxArchiveBytes bounds the compressed archive; a Secret holds no more.
+	// MaxArchiveBytes bounds the compressed archive, because of the limit of a Secret.
 	MaxArchiveBytes = 1 << 20
 	// MaxArchiveContent bounds the sum of all files' sizes.
 	MaxArchiveContent = 8 << 20
@@ -47,7 +47,8 @@ func ReadArchive(archive []byte) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the state's archive: %w", err)
 	}
-	// The limit is on what comes out of gzip, headers and padding included, so that no small archive can grow large.
+	// The limit applies to the output of gzip, headers and padding included, so that no small
+	// archive can grow large.
 	limited := &io.LimitedReader{R: unzipped, N: MaxArchiveContent + MaxArchiveFiles*2048}
 	files, err := readEntries(tar.NewReader(limited))
 	if err == nil {
@@ -99,8 +100,8 @@ func readEntries(entries *tar.Reader) ([]File, error) {
 	}
 }
 
-// relativeName cuts the home directory of whoever wrote the archive: all up to the machines directory, which rancher/machine
-// names .docker/machine/machines or <storage path>/machines.
+// relativeName cuts the home directory of the archive's author: all up to the machines directory,
+// which rancher/machine names .docker/machine/machines or <storage path>/machines.
 func relativeName(name string) (string, error) {
 	if slices.Contains(strings.Split(name, "/"), "..") {
 		return "", fmt.Errorf("the entry %q leads outside the directory", name)
@@ -157,7 +158,7 @@ func WriteArchive(root string, files []File) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// IsSkipped tells whether rancher/machine leaves a file of this name out.
+// IsSkipped reports whether rancher/machine leaves a file of this name out.
 func IsSkipped(name string) bool {
 	return slices.ContainsFunc(skippedSuffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
 }

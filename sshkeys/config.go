@@ -44,7 +44,8 @@ func ConfigOptions(alias string, access Access, files ConfigFiles) ([]ConfigOpti
 	}
 	for i, option := range options {
 		value := option.Value
-		// What has spaces is quoted; ssh_config has no escape for a quote, a line break or a variable.
+		// Values with spaces are quoted; ssh_config has no escape for a quote, a line break or a
+		// variable.
 		if value == "" || strings.Contains(value, "${") || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '"' || r == '\'' }) {
 			return nil, fmt.Errorf("writing an ssh_config: %s: the value %q cannot be written", option.Name, value)
 		}

@@ -238,14 +238,14 @@ func TestDial_of_what_is_no_address(t *testing.T) {
 	require.NoError(t, err)
 	for host, want := range map[string]string{
 		"":                          "no address",
-		"198.18.0.1 198.18.0.2":     `the address "198.18.0.1 198.18.0.2" of the server is none`,
-		"h\nssh-ed25519 AAAA":       `the address "h\nssh-ed25519 AAAA" of the server is none`,
-		"*":                         `the address "*" of the server is none`,
-		"@cert-authority":           `the address "@cert-authority" of the server is none`,
-		"a,b":                       `the address "a,b" of the server is none`,
-		"tcp://198.18.0.1":          `the address "tcp://198.18.0.1" of the server is none`,
-		"\x1b[31m":                  `the address "\x1b[31m" of the server is none`,
-		"|1|JfKTdBh7rNbXkVAQCRp4OQ": `the address "|1|JfKTdBh7rNbXkVAQCRp4OQ" of the server is none`,
+		"198.18.0.1 198.18.0.2":     `the address "198.18.0.1 198.18.0.2" of the server is invalid`,
+		"h\nssh-ed25519 AAAA":       `the address "h\nssh-ed25519 AAAA" of the server is invalid`,
+		"*":                         `the address "*" of the server is invalid`,
+		"@cert-authority":           `the address "@cert-authority" of the server is invalid`,
+		"a,b":                       `the address "a,b" of the server is invalid`,
+		"tcp://198.18.0.1":          `the address "tcp://198.18.0.1" of the server is invalid`,
+		"\x1b[31m":                  `the address "\x1b[31m" of the server is invalid`,
+		"|1|JfKTdBh7rNbXkVAQCRp4OQ": `the address "|1|JfKTdBh7rNbXkVAQCRp4OQ" of the server is invalid`,
 	} {
 		access := sshkeys.Access{Host: host, PrivateKey: pair.Private}
 		_, err := sshkeys.Dial(t.Context(), access, sshkeys.Options{})

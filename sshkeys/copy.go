@@ -37,7 +37,8 @@ func (c *Client) withSFTP(ctx context.Context, work func(*sftp.Client) error) er
 		case <-time.After(hangUpGrace):
 		}
 	}()
-	// A server that answers no more would hold up the end of SFTP, but not that of the connection.
+	// A server that no longer answers would block the end of SFTP, but not the end of the
+	// connection.
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	if err := work(server); err != nil {

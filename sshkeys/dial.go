@@ -22,7 +22,7 @@ const (
 
 // Dialer makes the connection SSH runs over; net.Dialer is one.
 type Dialer interface {
-	// DialContext returns a connection or the reason why there is none; any error may be returned.
+	// DialContext returns a connection or an error of any kind.
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -42,7 +42,7 @@ type Options struct {
 // Client is a logged-in SSH connection.
 type Client struct {
 	ssh *ssh.Client
-	// closed ends the questions whether the server is still there; silent tells that it was not.
+	// closed ends the keepalives; silent is true if the server stopped answering them.
 	closed chan struct{}
 	close  sync.Once
 	silent atomic.Bool

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	// ErrNoKey means that the state holds no SSH private key.
 	ErrNoKey = errors.New("the state holds no SSH private key")
@@ -29,7 +29,8 @@ func IsRefused(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "ssh: unable to authenticate")
 }
 
-// Fingerprint is that of an authorized_keys line, as ssh-keygen -l prints it; empty when it is none.
+// Fingerprint returns the fingerprint of an authorized_keys line, as ssh-keygen -l prints it, or an
+// empty string for an invalid line.
 func Fingerprint(line []byte) string {
 	key, _, _, _, err := ssh.ParseAuthorizedKey(line)
 	if err != nil {

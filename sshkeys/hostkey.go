@@ -81,7 +81,8 @@ func hostKeyCallback(access Access, keys []ssh.PublicKey, learn func([]byte) err
 	}
 }
 
-// hostKeyAlgorithms makes the server show a key of a recorded type, for it may have several; nil leaves the choice open.
+// hostKeyAlgorithms makes the server present a key of a recorded type, because it may have several;
+// nil leaves the choice open.
 func hostKeyAlgorithms(keys []ssh.PublicKey) []string {
 	var algorithms []string
 	for _, key := range keys {

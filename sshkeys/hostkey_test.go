@@ -101,7 +101,7 @@ func TestConfig_refuses(t *testing.T) {
 		write func() error
 		want  string
 	}{
-		"a host with a line": {with(func(a *sshkeys.Access, _ *sshkeys.ConfigFiles) { a.Host = "h\nProxyCommand x" }), `the address "h\nProxyCommand x" of the server is none`},
+		"a host with a line": {with(func(a *sshkeys.Access, _ *sshkeys.ConfigFiles) { a.Host = "h\nProxyCommand x" }), `the address "h\nProxyCommand x" of the server is invalid`},
 		"a user with a line": {with(func(a *sshkeys.Access, _ *sshkeys.ConfigFiles) { a.User = "u\r\nProxyCommand x" }), "User"},
 		"a quoted path":      {with(func(_ *sshkeys.Access, f *sshkeys.ConfigFiles) { f.Identity = `/a" "b` }), "IdentityFile"},
 		"an apostrophe":      {with(func(_ *sshkeys.Access, f *sshkeys.ConfigFiles) { f.Identity = `/it's` }), `IdentityFile: the value "/it's" cannot be written`},

@@ -18,9 +18,9 @@ import (
 // not verified: who stands in its place can drop the connection, as any host on the way can, and the server's key is verified at
 // its end.
 type JumpHost struct {
-	// Host is [user@]host[:port]; the user is that of the server, and the port 22, when left out.
+	// Host is [user@]host[:port]; the default user is the server's, the default port 22.
 	Host string
-	// Access to the server, of which the user and the key are taken.
+	// Access to the server; the jump host uses its user and key.
 	Access Access
 	// Timeout bounds connecting and logging in to the jump host; 30 seconds when 0.
 	Timeout time.Duration
@@ -45,7 +45,7 @@ func (j JumpHost) DialContext(ctx context.Context, network, address string) (net
 	// Of an unknown host every key is taken; the one that is shown is kept nowhere.
 	host, err := Dial(ctx, access, Options{Timeout: j.Timeout, Learn: func([]byte) error { return nil }})
 	if err != nil {
-		// What is true of the jump host is not to be said of the server.
+		// An error of the jump host must not look like one of the server.
 		return nil, fmt.Errorf("%w: %v", ErrJumpHost, err) //nolint:errorlint // see above
 	}
 	connection, err := host.ssh.DialContext(ctx, network, address)

@@ -50,9 +50,10 @@ const NoStatus = 255
 // endGrace is how long a command may take to end after the signal; then the connection is closed.
 const endGrace = time.Second
 
-// Run runs a command and returns its exit status. An error means that there is no exit status: the connection broke, the
-// context ended, or the server refused; a command killed by a signal has NoStatus. When the context ends, the command gets
-// SIGTERM, and then the connection is closed: sshd answers the end of a session only when its command has ended.
+// Run runs a command and returns its exit status. An error means that the status is unknown: the
+// connection broke, the context ended, or the server rejected the command. A command killed by a
+// signal has NoStatus. When the context ends, the command gets SIGTERM, and then the connection is
+// closed: sshd answers the end of a session only after its command has ended.
 func (c *Client) Run(ctx context.Context, command Command) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
@@ -68,7 +69,8 @@ func (c *Client) Run(ctx context.Context, command Command) (int, error) {
 			return 0, fmt.Errorf("opening the standard input: %w", err)
 		}
 		defer func() { _ = pipe.Close() }()
-		// In a goroutine of its own, for the session's Wait would otherwise wait for a stdin that nobody closes.
+		// A separate goroutine: the session's Wait would otherwise wait for a stdin that is never
+		// closed.
 		go func() {
 			_, _ = io.Copy(pipe, command.Stdin)
 			_ = pipe.Close()
@@ -97,7 +99,7 @@ func (c *Client) Run(ctx context.Context, command Command) (int, error) {
 
 // interrupt ends the command of a session and, where that does not, the connection.
 func (c *Client) interrupt(ctx context.Context, session *ssh.Session, ended <-chan error) error {
-	// A server that reads no more must not hold us up.
+	// A server that no longer reads must not block Run.
 	go func() { _ = session.Signal(ssh.SIGTERM) }()
 	grace := time.NewTimer(endGrace)
 	defer grace.Stop()
@@ -111,7 +113,7 @@ func (c *Client) interrupt(ctx context.Context, session *ssh.Session, ended <-ch
 	select {
 	case err := <-ended:
 		return err
-	case <-grace.C: // whoever reads the output does not
+	case <-grace.C: // the reader of the output is blocked
 		return context.Cause(ctx)
 	}
 }

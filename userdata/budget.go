@@ -20,7 +20,7 @@ type budget struct {
 
 var (
 	ofInput = budget{marks: 250_000, nodes: 20_000, bytes: MaxBytes}
-	// ofMerged has two inputs, and what is added to them.
+	// ofMerged allows two inputs and Drover's additions.
 	ofMerged = budget{marks: 3 * ofInput.marks, nodes: 2*ofInput.nodes + 100, bytes: 2*ofInput.bytes + MaxBytes}
 )
 
@@ -28,8 +28,8 @@ const maxDepth = 100
 
 var errTooMuch = errors.New("its YAML is too large or too deep")
 
-// countMarks counts what can begin a YAML node: at most three nodes begin at each. In texts it counts too much, for which the
-// budget has room.
+// countMarks counts the characters that can begin a YAML node: at most three nodes begin at each.
+// It counts too many in texts; the budget allows for that.
 func countMarks(data []byte) int {
 	count := 0
 	for i, b := range data {
@@ -51,19 +51,19 @@ var (
 	parserProblem = regexp.MustCompile(`^did not find expected (node content|key|<|'-'|',' or )|^found (duplicate %|undefined tag|incompatible)`)
 )
 
-// noYAML says what is wrong and in which line, and repeats nothing of the text: of the parser's problems only those about
-// anchors do.
+// noYAML describes a YAML error with its line and does not quote the text. Of the parser's errors
+// only the ones about anchors quote it.
 func noYAML(err error) error {
 	found := yamlProblem.FindStringSubmatch(err.Error())
 	switch {
 	case strings.Contains(err.Error(), "anchor"):
-		return errors.New("it is no valid YAML: an alias names an anchor that is not there, or its own")
+		return errors.New("it is not valid YAML: an alias names an anchor that is not there, or its own")
 	case found == nil:
-		return errors.New("it is no valid YAML")
+		return errors.New("it is not valid YAML")
 	}
 	line, _ := strconv.Atoi(found[1]) // digits, as the expression says
 	if parserProblem.MatchString(found[2]) {
 		line++
 	}
-	return fmt.Errorf("line %d: it is no valid YAML: %s", line, found[2])
+	return fmt.Errorf("line %d: it is not valid YAML: %s", line, found[2])
 }

@@ -38,8 +38,8 @@ func (s source) document(scriptPath string) (*yaml.Node, error) {
 	return mapping(), nil
 }
 
-// parseConfig works on YAML nodes, not on values: cloud-init reads YAML 1.1, where 0644 and yes mean something else than in
-// Go's YAML, so what the user wrote must come out letter by letter.
+// parseConfig works on YAML nodes, not on values: cloud-init reads YAML 1.1, where 0644 and yes
+// have another meaning than in Go's YAML, so that the user's text must be kept letter by letter.
 func parseConfig(data []byte, left budget) (*yaml.Node, error) {
 	if countMarks(data) > left.marks {
 		return nil, errTooMuch
@@ -70,7 +70,8 @@ func parseConfig(data []byte, left budget) (*yaml.Node, error) {
 	return expand(root, &left, 0)
 }
 
-// expand replaces aliases by what they stand for: after merging, an anchor's name may mean something else.
+// expand replaces aliases by the nodes they refer to: after merging, an anchor's name may have
+// another meaning.
 func expand(node *yaml.Node, left *budget, depth int) (*yaml.Node, error) {
 	left.nodes--
 	left.bytes -= len(node.Value) + len(node.HeadComment) + len(node.LineComment) + len(node.FootComment)
@@ -134,7 +135,7 @@ func equal(a, b *yaml.Node) bool {
 	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, equal)
 }
 
-// simplify leaves comments out, names empty values and quotes what is folded.
+// simplify removes comments, makes empty values explicit and quotes folded text.
 func simplify(node *yaml.Node) {
 	node.HeadComment, node.LineComment, node.FootComment = "", "", ""
 	switch {
@@ -155,7 +156,7 @@ func scriptConfig(script []byte, path string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the kernel makes of a #! line: a program and at most one argument.
+	// The kernel reads a #! line as a program and at most one argument.
 	line, _, _ := strings.Cut(string(bytes.TrimLeft(script, blanks)), "\n")
 	line = strings.TrimSpace(strings.TrimPrefix(line, "#!"))
 	command := sequence(text(cmp.Or(line, "/bin/sh")))

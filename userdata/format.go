@@ -18,15 +18,15 @@ var ErrCannotMerge = errors.New("the format cannot be merged")
 // Format of user data or bootstrap data.
 type Format string
 
-// The formats that are told apart, after unzipping.
+// The formats that Detect distinguishes, after unzipping.
 const (
-	// Empty is no data at all.
+	// Empty: the data has no bytes.
 	Empty Format = "empty"
 	// Script begins with #!.
 	Script Format = "script"
 	// CloudConfig begins with #cloud-config.
 	CloudConfig Format = "cloud-config"
-	// Jinja begins with ## template: jinja; what it is a template of stands in its next line.
+	// Jinja begins with ## template: jinja; the next line has the format of the rendered text.
 	Jinja Format = "jinja"
 	// MultiPart is a MIME multi-part message.
 	MultiPart Format = "multi-part"

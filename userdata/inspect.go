@@ -13,11 +13,12 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-// Summary is what can be said of data without parsing it.
+// Summary describes data without parsing it.
 type Summary struct {
 	// Format by the data's beginning.
 	Format Format
-	// Bytes after unzipping; Visible are those of them that are not blanks: YAML that is written anew has no fewer.
+	// Bytes after unzipping; Visible counts the bytes that are not blanks: YAML that is written
+	// again has at least as many.
 	Bytes, Visible int
 	// Head is the beginning of the text.
 	Head string
@@ -29,7 +30,8 @@ const (
 	maxPacked = 1 << 20
 )
 
-// Inspect reads data once, in pieces: whatever it unzips to, this takes no more memory than a buffer.
+// Inspect reads data once, in pieces: whatever its unzipped size, it needs only the memory of a
+// buffer.
 func Inspect(data []byte) (Summary, error) {
 	reader, err := opened(data)
 	if err != nil {
@@ -79,8 +81,9 @@ func opened(data []byte) (io.Reader, error) {
 	return reader, nil
 }
 
-// Check finds what surely cannot be handed over, without parsing anything: the manager calls it, which many tenants share.
-// What it lets pass, UserData judges in the Job. Errors can be *TooLargeError and ErrCannotMerge.
+// Check rejects data that certainly cannot be handed over, without parsing it: it runs in the
+// manager, which many tenants share. UserData in the Job validates the rest. Errors can be
+// *TooLargeError and ErrCannotMerge.
 func Check(driver string, input Input) error {
 	user, err := Inspect(input.User)
 	if err != nil {
@@ -98,7 +101,7 @@ func Check(driver string, input Input) error {
 		return nil
 	}
 	largest := cmp.Or(limit.Bytes, MaxBytes)
-	size := 0 // of the larger: what the other has may be in it
+	size := 0 // the larger one's size: it may contain the other
 	for data, s := range map[*[]byte]Summary{&input.User: user, &input.Bootstrap: boot} {
 		atLeast, err := s.atLeast(*data, largest)
 		if err != nil {

@@ -90,9 +90,10 @@ func newSource(name string, data []byte) (source, error) {
 	return source{name: name, data: data, format: Detect(data)}, nil
 }
 
-// withoutTemplate makes of a template in which there is nothing to render what it is a template of. Such are those that
-// kubeadm's bootstrap provider writes: it always adds the header (cluster-api v1.14, bootstrap/kubeadm/internal/cloudinit).
-// An empty line stays in its place, so that errors name the right one.
+// withoutTemplate turns a template without template expressions into its own format. kubeadm's
+// bootstrap provider writes such templates: it always adds the header (cluster-api v1.14,
+// bootstrap/kubeadm/internal/cloudinit). An empty line replaces the header, so that line numbers in
+// errors stay right.
 func withoutTemplate(data []byte) []byte {
 	if Detect(data) != Jinja {
 		return data
@@ -130,7 +131,8 @@ func passOpaque(user, boot source) ([]byte, bool, error) {
 	return nil, false, nil
 }
 
-// begin adds the command that makes Marker.began, between the user's commands and those of the bootstrap data.
+// begin adds the command that creates Marker.began between the user's commands and the bootstrap
+// data's commands.
 func begin(document *yaml.Node, user, boot source, input Input) error {
 	if !begins(user, boot, input) {
 		return nil
@@ -143,12 +145,13 @@ func begin(document *yaml.Node, user, boot source, input Input) error {
 	return nil
 }
 
-// begins reports whether the user's commands can keep those of the bootstrap data from running.
+// begins reports whether the user's commands can prevent the bootstrap data's commands from
+// running.
 func begins(user, boot source, input Input) bool {
 	return input.Marker != "" && user.format != Empty && boot.format != Empty
 }
 
-// finish adds what is ours to a document that has the rest already.
+// finish adds Drover's entries to a document that has the rest already.
 func finish(document *yaml.Node, user, boot source, input Input) error {
 	if input.Hostname != "" && find(document, "hostname") == nil && find(document, "fqdn") == nil {
 		put(document, "hostname", quoted(input.Hostname))

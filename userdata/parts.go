@@ -30,7 +30,8 @@ type part struct {
 	body   []byte
 }
 
-// mergeParts joins what cannot become one #cloud-config: templates, which only the server can render, and multi-part data.
+// mergeParts joins data that cannot become one #cloud-config: templates, which only the server can
+// render, and multi-part data.
 func mergeParts(user, boot source, input Input) ([]byte, error) {
 	parts, err := user.parts(userScript)
 	if err != nil {
@@ -114,10 +115,11 @@ func newPart(contentType string, body []byte) part {
 	return part{header: header, body: bytes.TrimLeft(body, blanks)}
 }
 
-// encode makes the body of a part ASCII. cloud-init 22.4 (Debian 12) reads a message as text (cloudinit/user_data.py,
-// convert_string), and Python's email library takes a text that claims to be 8bit for Latin-1 with escapes
-// (email.message.Message.get_payload: raw-unicode-escape), which cloud-init then reads as UTF-8 (cloudinit/util.py,
-// fully_decoded_payload). What comes out is no YAML any more, and the whole part is ignored. base64 is decoded to the right bytes.
+// encode makes the body of a part ASCII. cloud-init 22.4 (Debian 12) reads a message as text
+// (cloudinit/user_data.py, convert_string). Python's email library takes a text that claims to be
+// 8bit for Latin-1 with escapes (email.message.Message.get_payload: raw-unicode-escape), which
+// cloud-init then reads as UTF-8 (cloudinit/util.py, fully_decoded_payload). The result is not
+// valid YAML, and cloud-init ignores the whole part. base64 is decoded to the right bytes.
 func (p *part) encode() error {
 	if bytes.IndexFunc(p.body, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 		return nil

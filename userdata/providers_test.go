@@ -186,12 +186,12 @@ func manyParts(count int) string {
 func TestMerge_errors_in_full_words(t *testing.T) {
 	config := func(text string) string { return "#cloud-config\n" + text + "\n" }
 	for name, tt := range map[string]struct{ user, boot, err string }{
-		"no YAML":         {config("a: [MARKER"), "", "reading the user's own user data: line 2: it is no valid YAML: did not find expected ',' or ']'"},
-		"no YAML from us": {"", config("b: 1\n\na: [MARKER"), "reading the bootstrap data: line 4: it is no valid YAML: did not find expected ',' or ']'"},
+		"no YAML":         {config("a: [MARKER"), "", "reading the user's own user data: line 2: it is not valid YAML: did not find expected ',' or ']'"},
+		"no YAML from us": {"", config("b: 1\n\na: [MARKER"), "reading the bootstrap data: line 4: it is not valid YAML: did not find expected ',' or ']'"},
 		"no YAML in a template": {"", "\n## template: jinja\n" + config("b: 1\na: {MARKER"),
-			"reading the bootstrap data: line 5: it is no valid YAML: did not find expected ',' or '}'"},
-		"tabs":                 {config("a:\n\tb: MARKER"), "", "reading the user's own user data: line 3: it is no valid YAML: found character that cannot start any token"},
-		"no anchor":            {config("a: *MARKER"), "", "reading the user's own user data: it is no valid YAML: an alias names an anchor that is not there, or its own"},
+			"reading the bootstrap data: line 5: it is not valid YAML: did not find expected ',' or '}'"},
+		"tabs":                 {config("a:\n\tb: MARKER"), "", "reading the user's own user data: line 3: it is not valid YAML: found character that cannot start any token"},
+		"no anchor":            {config("a: *MARKER"), "", "reading the user's own user data: it is not valid YAML: an alias names an anchor that is not there, or its own"},
 		"a list as a key":      {config("b: 1\n? [MARKER]\n: 1"), "", "reading the user's own user data: line 2: it has a list or a mapping as a key, which cloud-init cannot read"},
 		"text":                 {config("MARKER"), "", "reading the user's own user data: line 2: it is not a YAML mapping"},
 		"two documents":        {config("a: MARKER\n---\nb: 1"), "", "reading the user's own user data: it has more than one YAML document"},

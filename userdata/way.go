@@ -26,7 +26,7 @@ var flagName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 //
 //	flag=<flag>,habit=<inline|base64|path|path-early|none>[,with=<flag>=<value>][,unless=<flag>=<value>][,excludes=<flag>][,merges=<flag>]
 //
-// All but flag and habit may be repeated. Its fields are those of clouds.UserData.
+// All fields but flag and habit may be repeated. They are the fields in clouds.UserData.
 func ParseWay(text string) (clouds.UserData, error) {
 	var way clouds.UserData
 	if len(text) > maxAnnotation {
@@ -38,7 +38,7 @@ func ParseWay(text string) (clouds.UserData, error) {
 		}
 	}
 	if way.Habit == clouds.Unknown || (way.Flag == "") != (way.Habit == clouds.None) {
-		return way, fmt.Errorf("it is not of the form %s; with habit=none there is no flag", wayForm)
+		return way, fmt.Errorf("it is not of the form %s; habit=none takes no flag", wayForm)
 	}
 	return way, nil
 }
@@ -79,7 +79,8 @@ func addItem(way *clouds.UserData, item string) error {
 
 const wayForm = "flag=<flag>,habit=<inline|base64|path|path-early|none>[,with=<flag>=<value>][,unless=<flag>=<value>][,excludes=<flag>][,merges=<flag>]"
 
-// UnknownHabitError means that a driver has flags which look as if they take user data, and nobody has said what they take.
+// UnknownHabitError means that a driver has flags whose names look like user data, and Drover does
+// not know the form of their values.
 type UnknownHabitError struct {
 	Driver string
 	Flags  []string
@@ -92,13 +93,15 @@ func (e *UnknownHabitError) Error() string {
 		e.Driver, strings.Join(e.Flags, ", "), v3.UserDataAnnotation, e.Flags[0])
 }
 
-// lookalikes are the parts of names by which a flag is taken for one of user data: rancher/machine's four
-// (libmachine/drivers/drivers.go) and those of drivers that it does not see (nutanix, ionoscloud).
+// lookalikes are parts of names that mark a flag as one for user data: rancher/machine's four
+// (libmachine/drivers/drivers.go) and those in the flags of drivers that it does not recognize
+// (nutanix, ionoscloud).
 var lookalikes = []string{"user-data", "userdata", "custom-data", "customdata", "cloud-config", "cloudconfig", "cloud-init", "cloudinit"}
 
-// Way finds out how a driver takes user data: from what its NodeDriver's annotation says, from what is known of the driver, or
-// from an alias of the NodeDriver that makes a file of the field. A driver none of whose flags looks like it takes none. Anything
-// else is an *UnknownHabitError: to guess wrongly would be a server that boots without its data and says nothing.
+// Way finds out how a driver takes user data: from its NodeDriver's annotation, from Drover's data
+// about the driver, or from an alias of the NodeDriver that makes a file of the field. A driver
+// without a flag that looks like user data takes none. Anything else is an *UnknownHabitError: with
+// a wrong guess a server would boot without its data and without an error.
 func Way(driver, annotation string, fields []crdgen.Field) (clouds.UserData, error) {
 	known := map[string]bool{}
 	for _, field := range fields {

@@ -24,8 +24,8 @@ import (
 // maxResourceNodes bounds the YAML of one key of a ClusterResourceSet's ConfigMap or Secret; a network plugin with its CRDs has some 30,000 nodes.
 const maxResourceNodes = 100_000
 
-// Resources is what the controller of ClusterResourceSets reads with: their documents are expanded and decoded in our process, and some kilobytes of
-// aliases are gigabytes.
+// Resources is the reader of the controller of ClusterResourceSets: their documents are expanded
+// and decoded in our process, and some kilobytes of aliases become gigabytes.
 type Resources struct {
 	client.Client
 
@@ -96,8 +96,9 @@ func checkResource(key string, content []byte) error {
 	}
 }
 
-// Authorities is what the controller of Clusters reads with: for a Cluster without a control plane's controller it signs a kubeconfig with the
-// authority in the Secret <cluster>-ca.
+// Authorities is the reader of the controller of Clusters: for a Cluster without a controller of
+// its control plane, that controller signs a kubeconfig with the authority in the Secret
+// <cluster>-ca.
 type Authorities struct{ client.Client }
 
 // Get implements client.Reader.

@@ -27,7 +27,7 @@ import (
 // admissionReads is how long admission waits for kinds that the manager does not watch yet.
 const admissionReads = 2 * time.Second
 
-// Path is where our webhook before those of Cluster API listens.
+// Path is the path of our webhook that runs before Cluster API's.
 const Path = "/guard-cluster-api"
 
 // errTopology is the answer about a ClusterClass, and about a Cluster with a topology.

@@ -1,6 +1,7 @@
-// Package kubeconfig reads kubeconfigs that somebody else wrote: bounded, and of what they say only what is inline (kubeconfig.go). Package workload
-// connects with the result, package guard bounds keys and certificates with the same checks, and the CLI writes it to the user's own file, where
-// a command in a kubeconfig would be run.
+// Package kubeconfig reads foreign kubeconfigs, bounded and restricted to their inline fields
+// (kubeconfig.go). Package workload connects with the result, package guard bounds keys and
+// certificates with the same checks, and the CLI writes it to the user's own file, where a command
+// in a kubeconfig would be run.
 package kubeconfig
 
 import (
@@ -25,20 +26,21 @@ const maxSize = 64 << 10
 // maxNodes is the number of YAML nodes of the largest kubeconfig that is read.
 const maxNodes = 2000
 
-// Error says why a kubeconfig from a Secret is not used. It repeats nothing that stands in the kubeconfig but names
-// of fields, for it is shown to who may read Clusters and not Secrets.
+// Error explains why a kubeconfig from a Secret is not used. It quotes only names of fields of the
+// kubeconfig, because it is shown to users with read access to Clusters but not to Secrets.
 type Error struct {
 	// Field is where the kubeconfig is refused, such as users[].user.tokenFile.
 	Field string
-	// Problem is what is wrong there, and what to do.
+	// Problem describes the error and the remedy.
 	Problem string
 }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Field + ": " + e.Problem }
 
-// refusedFields are those of client-go that are not let through, with what to do instead: what names a file, a command or an address of the
-// manager's (k8s.io/client-go/tools/clientcmd/api/v1, types Cluster and AuthInfo). readCluster and readUser carry over what else there is.
+// refusedFields are client-go's fields that are rejected, with the remedy: fields that name a file,
+// a command or an address of the manager's (k8s.io/client-go/tools/clientcmd/api/v1, types Cluster
+// and AuthInfo). readCluster and readUser copy the other fields.
 var refusedFields = map[string]string{
 	"certificate-authority": "names a file, which would be read on the manager: put the content into certificate-authority-data",
 	"proxy-url":             "is not used for clusters of users: remove it",
@@ -53,8 +55,8 @@ var refusedFields = map[string]string{
 	"as-user-extra":         "impersonation is not supported: use a credential of the user",
 }
 
-// Parse makes a configuration from a kubeconfig that a user wrote. It holds what the current context names inline and
-// nothing else: no path, command, proxy or impersonated user gets to client-go.
+// Parse makes a configuration from a user's kubeconfig. It contains only the inline values of the
+// current context: client-go gets no path, command, proxy or impersonated user.
 func Parse(content []byte) (*rest.Config, error) {
 	document, err := parsePlainYAML(content)
 	if err != nil {
@@ -169,7 +171,7 @@ func namedEntry(document map[string]any, list, key, name string) (map[string]any
 	return nil, &Error{"contexts[].context." + key, "names none of the " + list}
 }
 
-// inline reads a field of base64, and checks what it says; nil when it is not there.
+// inline decodes a base64 field and checks its content; it returns nil for a missing field.
 func inline(at string, fields map[string]any, name string, check func([]byte) error) ([]byte, error) {
 	if text(fields[name]) == "" {
 		return nil, nil

@@ -57,7 +57,8 @@ func (c *Clusters) GetUncachedClient(_ context.Context, cluster client.ObjectKey
 	return found.live, nil
 }
 
-// GetRESTConfig implements clustercache.ClusterCache. Nothing of the embedded core asks for it: what it gives has no limits.
+// GetRESTConfig implements clustercache.ClusterCache. The embedded core does not call it: the
+// result has no limits.
 func (c *Clusters) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
 	found, err := c.connected(cluster)
 	if err != nil {
@@ -137,7 +138,7 @@ func (c *Clusters) tell(ctx context.Context, cluster *clusterv1.Cluster, known *
 	c.mu.Lock()
 	var due []*clusterSource
 	for _, one := range c.sources {
-		// A silence has become long enough since the controller was told last.
+		// A silence has become long enough since the last notification of the controller.
 		silent := func(silence time.Duration) bool {
 			due := answered.Add(silence)
 			return one.told[key].Before(due) && due.Before(now)
@@ -155,8 +156,9 @@ func (c *Clusters) tell(ctx context.Context, cluster *clusterv1.Cluster, known *
 	}
 }
 
-// KubeconfigAcceptedCondition on a CAPI Cluster is False while its kubeconfig Secret says what is not let through, and True after that was
-// mended. It is absent as long as nothing was refused. Cluster API leaves conditions alone that are not its own.
+// KubeconfigAcceptedCondition on a CAPI Cluster is False while its kubeconfig Secret has rejected
+// content, and True after it was fixed. It is absent as long as nothing was rejected. Cluster API
+// keeps foreign conditions.
 const KubeconfigAcceptedCondition = "KubeconfigAccepted"
 
 // Reasons of KubeconfigAcceptedCondition, and of events about connections.
@@ -177,7 +179,7 @@ func (c *Clusters) reportKubeconfig(ctx context.Context, cluster *clusterv1.Clus
 	if refused == nil && meta.FindStatusCondition(cluster.Status.Conditions, KubeconfigAcceptedCondition) == nil {
 		return nil
 	}
-	// Of no generation, for it is not about the Cluster's spec.
+	// No observedGeneration: the condition does not depend on the Cluster's spec.
 	is := metav1.Condition{Type: KubeconfigAcceptedCondition, Status: metav1.ConditionTrue, Reason: KubeconfigAcceptedReason}
 	if refused != nil {
 		is.Status, is.Reason = metav1.ConditionFalse, KubeconfigRefusedReason
@@ -206,7 +208,8 @@ func (c *Clusters) reportKubeconfig(ctx context.Context, cluster *clusterv1.Clus
 	return nil
 }
 
-// report tells once that a server's answers are not read, and why. What it answered is not repeated.
+// report reports once that a server's responses are rejected, and why. It does not quote the
+// responses.
 func (c *Clusters) report(cluster *clusterv1.Cluster, known *remoteCluster, err error) {
 	for _, reason := range []error{errAnswer, errHeld} {
 		if !errors.Is(err, reason) {

@@ -1,8 +1,10 @@
-// Package workload is the way into workload clusters, by the kubeconfig Secrets that Cluster API keeps, with limits on what such a kubeconfig may
-// say and on what the server behind it may answer (decision 0010).
+// Package workload connects to workload clusters with the kubeconfig Secrets that Cluster API
+// keeps. It limits the content of such a kubeconfig and the responses of the server behind it
+// (decision 0010).
 //
-// It reads: CAPI Clusters, Secrets <cluster>-kubeconfig, and the Nodes of workload clusters. It writes: the condition KubeconfigAccepted and
-// events on Clusters, and on Nodes their labels and a provider ID.
+// It reads CAPI Clusters, Secrets <cluster>-kubeconfig, and the Nodes of workload clusters. It
+// writes the condition KubeconfigAccepted and events on Clusters, and labels, taints and a provider
+// ID on Nodes.
 package workload
 
 import (
@@ -57,8 +59,8 @@ const (
 	workloadQPS, workloadBurst = 20, 30
 )
 
-// Clusters is the way into workload clusters: Cluster API's ClusterCache, with limits on what a user's kubeconfig says and on what the server behind it
-// answers. See docs/decisions/0010.
+// Clusters connects to workload clusters: it is Cluster API's ClusterCache with limits on a user's
+// kubeconfig and on the responses of the server behind it. See docs/decisions/0010.
 type Clusters struct {
 	client   client.Client
 	secrets  client.Reader
@@ -77,31 +79,35 @@ type Clusters struct {
 
 var _ clustercache.ClusterCache = (*Clusters)(nil)
 
-// remoteCluster is what is known of one Cluster's API server. One worker at a time changes it.
+// remoteCluster is the state of one Cluster's API server. One worker at a time changes it.
 type remoteCluster struct {
 	mu sync.RWMutex
 	// open is the connection that there is; it is used once its Nodes are there.
 	open   *connection
 	isUsed bool
 	health clustercache.HealthCheckingState
-	// kubeconfig is what the Secret said when it was read last; changed says that it may say something else now.
+	// kubeconfig is the last content of the Secret; changed is true if the Secret may have changed
+	// since.
 	kubeconfig *rest.Config
 	changed    atomic.Bool
 	// proxied is whether the manager has a proxy for the kubeconfig's address.
 	proxied atomic.Bool
-	// failures are connections that failed, in a row; reported is what users were told of them.
+	// failures counts connections that failed in a row; reported is the error that users already
+	// see.
 	failures int
 	reported error
 	// refused is why its answers were not read the last time.
 	refused atomic.Pointer[string]
-	// through is the server by which the cluster was reached when the listeners were told last.
+	// through is the server by which the cluster was reached at the last notification of the
+	// listeners.
 	through string
 	last    time.Time
 	next    time.Time
 }
 
-// New adds what keeps connections to the workload clusters of the Clusters with the label cluster.x-k8s.io/watch-filter of the given value,
-// or of all. The manager must not be started yet.
+// New adds the controller that keeps connections to the workload clusters of the Clusters with the
+// label cluster.x-k8s.io/watch-filter of the given value, or of all Clusters. The manager must not
+// be started yet.
 func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, error) {
 	c := &Clusters{client: mgr.GetClient(), secrets: mgr.GetAPIReader(), scheme: mgr.GetScheme(), filter: filter,
 		recorder: mgr.GetEventRecorder("workload-cluster"), limits: newLimits(), base: context.WithoutCancel(ctx), remotes: map[client.ObjectKey]*remoteCluster{}}
@@ -268,7 +274,7 @@ func (c *Clusters) await(ctx context.Context, cluster *clusterv1.Cluster, known 
 	return 100 * time.Millisecond
 }
 
-// lost ends a connection. One that lived long is made anew at once.
+// lost ends a connection. A connection that lived long is reopened immediately.
 func (c *Clusters) lost(known *remoteCluster, open *connection, err error) time.Duration {
 	if time.Since(open.opened) > steady {
 		known.failures, known.reported = 0, nil
@@ -278,7 +284,7 @@ func (c *Clusters) lost(known *remoteCluster, open *connection, err error) time.
 	return known.failed(time.Now())
 }
 
-// kubeconfig reads the Cluster's Secret and says on the Cluster what is wrong with it.
+// kubeconfig reads the Cluster's Secret and reports its errors on the Cluster.
 func (c *Clusters) kubeconfig(ctx context.Context, cluster *clusterv1.Cluster) (*rest.Config, error) {
 	found := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
@@ -324,7 +330,8 @@ func (c *Clusters) doubt(key client.ObjectKey) {
 	}
 }
 
-// Through is the address of the control plane's server by which a cluster is reached, and empty where it is reached as its kubeconfig says. OnNode tells when that changes.
+// Through returns the address of the control plane's server by which a cluster is reached, or an
+// empty string if the kubeconfig's address is used. OnNode notifies of changes.
 func (c *Clusters) Through(cluster client.ObjectKey) string {
 	if known := c.find(cluster); known != nil {
 		return known.by()
@@ -339,7 +346,8 @@ func (c *Clusters) Proxied(cluster client.ObjectKey) bool {
 	return known != nil && known.proxied.Load()
 }
 
-// Refused is why the answers of a cluster's API server are not read; empty while they are, or while there are none.
+// Refused returns why the responses of a cluster's API server are rejected, or an empty string if
+// they are accepted or the server does not respond.
 func (c *Clusters) Refused(cluster client.ObjectKey) string {
 	if known := c.find(cluster); known != nil {
 		return ptr.Deref(known.refused.Load(), "")

@@ -36,7 +36,7 @@ const maxRefusals = 3
 const controllerName = "drover-cluster-api"
 
 // errEnded is why a connection ends when nothing is wrong with it.
-var errEnded = errors.New("the connection is no longer needed")
+var errEnded = errors.New("the connection is not needed any more")
 
 // connection is what Cluster API needs of one workload cluster: its Nodes from memory, everything else asked for when it is needed.
 type connection struct {
@@ -61,7 +61,8 @@ type connection struct {
 	watches sets.Set[string]
 }
 
-// open connects to the server that config names, and begins to read its Nodes. The Cluster of this key is looked at when the connection fails by itself.
+// open connects to the server that config names, and starts to read its Nodes. When the connection
+// fails, the Cluster of this key is reconciled.
 func (c *Clusters) open(ctx context.Context, tenant *tenant, config *rest.Config, key client.ObjectKey) (*connection, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.QPS, config.Burst = remote.DefaultClusterAPIUserAgent(controllerName), workloadQPS, workloadBurst
@@ -176,13 +177,13 @@ func (n *connection) keep(in any) (any, error) {
 	strip(node)
 	if err := n.holding.hold(node.Name, heldSize(node)); err != nil {
 		n.fail(err)
-		*node = corev1.Node{} // client-go logs what was not kept
+		*node = corev1.Node{} // client-go logs objects that were not kept
 		return nil, err
 	}
 	return node, nil
 }
 
-// heldSize is about what a Node takes in memory: itself, and what it holds.
+// heldSize is the approximate memory of a Node with its content.
 func heldSize(node *corev1.Node) int {
 	const empty = 1 << 10
 	return empty + node.Size()
@@ -198,7 +199,7 @@ func (n *connection) called(err error) {
 	}
 }
 
-// fail ends a connection by itself.
+// fail ends a connection because of an error.
 func (n *connection) fail(err error) {
 	if n.failure() == nil {
 		n.cancel(err)
@@ -242,8 +243,9 @@ func (c *nodesCached) List(ctx context.Context, list client.ObjectList, opts ...
 // maxMappings is how many kinds of one workload cluster are remembered.
 const maxMappings = 256
 
-// mapper finds the resource of a kind by asking the workload cluster for that kind's version alone. It keeps what it found, a few hundred
-// bytes each, and not what else the server said: discovery as client-go does it would keep megabytes of each server that wants so.
+// mapper finds the resource of a kind by asking the workload cluster for that kind's version alone.
+// It keeps only its result, a few hundred bytes each: client-go's discovery would keep megabytes of
+// a hostile server's responses.
 type mapper struct {
 	meta.RESTMapper // knows nothing; it answers what Cluster API does not ask
 	server          rest.Interface

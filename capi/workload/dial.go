@@ -20,21 +20,25 @@ import (
 )
 
 const (
-	// ownTime is how long the address of a kubeconfig has to say hello where there are others to try, and serverTime those, of which there are maxServers at
-	// most, called at a time: both together leave of callTime what a call needs.
+	// ownTime is the time limit for the handshake at the kubeconfig's address if there are other
+	// servers to try. serverTime is the limit for the other servers, at most maxServers, which are
+	// dialled concurrently. Both together leave enough of callTime for a call.
 	ownTime, serverTime, maxServers = 2 * time.Second, time.Second, 6
 	// apiPort is where the API servers of k3s and RKE2 listen.
 	apiPort = "6443"
 )
 
-// dialer makes connections to one workload cluster: to the address of its kubeconfig or, while nobody answers there, to a server of its control plane. Who answers
-// shows a certificate of the kubeconfig's authority, with the name or address that was dialled, before he is told anything.
+// dialer makes connections to one workload cluster: to the address of its kubeconfig or, while that
+// does not answer, to a server of its control plane. Before it gets any data, the server must
+// present a certificate of the kubeconfig's authority for the dialled name or address.
 type dialer struct {
-	// address is the kubeconfig's, as http.Transport dials it, and secure what it says of who answers there.
+	// address is the kubeconfig's, as http.Transport dials it; secure is its TLS configuration.
 	address string
 	secure  *tls.Config
-	// servers are the others; nil where the kubeconfig has no authority to know them by, and where a proxy is in between, whom alone an http.Transport dials:
-	// where a kubeconfig names the proxy's own address, no server may take its place, for it would be told the proxy's password.
+	// servers returns the other servers. It is nil if the kubeconfig has no authority to verify
+	// them, or if a proxy is used, because an http.Transport dials only the proxy: if a kubeconfig
+	// names the proxy's own address, no server may take its place, because it would get the proxy's
+	// password.
 	servers func(context.Context) []string
 	// through is the one of servers by which the last connection was made; nil for the kubeconfig's own address. changed is called when it is another.
 	through atomic.Pointer[string]
@@ -66,7 +70,8 @@ func proxied(target *url.URL) bool {
 	return proxy != nil || err != nil
 }
 
-// Dial is for an http.Transport, which calls it where there is no proxy in between, and to reach a proxy of https.
+// Dial is for an http.Transport, which calls it for connections without a proxy, and to reach an
+// https proxy.
 func (d *dialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var servers []string
 	if d.servers != nil && address == d.address {
@@ -88,8 +93,9 @@ func (d *dialer) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return nil, err
 }
 
-// greetServers calls all servers at a time, and is connected to the first in their order who answers: with whoever is the quickest, each new connection could
-// be to another, and each time that would be told. The others are hung up on.
+// greetServers dials all servers concurrently, and uses the first in their order that answers. If
+// it used the quickest, each new connection could go to another server, and each change would be
+// notified. It closes the other connections.
 func (d *dialer) greetServers(ctx context.Context, network string, servers []string) (made net.Conn, by string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -143,9 +149,10 @@ func (d *dialer) isBack(ctx context.Context) bool {
 	return d.by() != "" && greets(ctx, d.address, d.secure)
 }
 
-// Answers reports whether a server whose certificate the authority has signed (PEM) answers at an address. Whoever else listens there, in another network that has the
-// same addresses for instance, is none; he is sent nothing but a greeting. Nobody is asked past a proxy that the manager has for the address: a
-// connection would not go that way.
+// Answers reports whether a server with a certificate of the authority (PEM) answers at an address.
+// A foreign server there, for example in another network with the same addresses, does not count;
+// it gets only a TLS handshake. If the manager has a proxy for the address, the result is false: a
+// connection would not use this path.
 func Answers(ctx context.Context, address string, authority []byte) bool {
 	roots := x509.NewCertPool()
 	return roots.AppendCertsFromPEM(authority) && !proxied(&url.URL{Scheme: "https", Host: address}) &&
@@ -161,7 +168,8 @@ func greets(ctx context.Context, address string, secure *tls.Config) bool {
 	return true
 }
 
-// servers are the addresses at which the API of a cluster of ours may answer beside that of its kubeconfig: those of its control plane's machines.
+// servers returns further addresses at which the API of a cluster of ours may answer: the addresses
+// of its control plane's machines.
 func (c *Clusters) servers(ctx context.Context, cluster client.ObjectKey) []string {
 	list := &clusterv1.MachineList{}
 	if err := c.client.List(ctx, list, client.InNamespace(cluster.Namespace),

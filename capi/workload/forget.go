@@ -12,9 +12,11 @@ import (
 // maxForgotten bounds how many Nodes are deleted at a time: a cluster may take long for each.
 const maxForgotten = 10
 
-// ForgetNodes deletes those Nodes of a cluster that forget picks, as a cloud's controller manager does with a Node whose server is gone: a kubelet that
-// finds a Node of its name takes it as it is, with a provider ID that cannot be changed. Nodes that a kubelet reports stay, for that registers once,
-// when it starts; they are returned, and so are those that are too many or could not be deleted. Nothing is done while the cluster cannot be reached.
+// ForgetNodes deletes the Nodes of a cluster that forget selects, as a cloud's controller manager
+// deletes a Node whose server is gone. Otherwise a kubelet with the same name adopts the old Node,
+// with a provider ID that cannot be changed. A Node that a kubelet still reports stays, because a
+// kubelet registers only at its start. ForgetNodes returns these Nodes, and those that exceed its
+// limit or could not be deleted. It does nothing while the cluster cannot be reached.
 func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, forget func(*corev1.Node) bool) ([]corev1.Node, error) {
 	api, nodes, err := c.nodes(ctx, cluster)
 	if api == nil || err != nil {

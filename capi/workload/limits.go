@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Limits on what a workload cluster's API server may answer. Whoever is root on a control plane, or wrote the kubeconfig, chooses
-// every byte of it.
+// Limits on the responses of a workload cluster's API server. A root user on a control plane, or
+// the author of the kubeconfig, chooses every byte of them.
 const (
 	// maxAnswer bounds the answer to one call. etcd keeps no object of more than 1.5 MiB, and Cluster API lists in pages.
 	maxAnswer = 2 << 20
@@ -36,7 +36,7 @@ const (
 	callWait = 250 * time.Millisecond
 )
 
-// errAnswer means that a workload cluster's API server answered what is not read.
+// errAnswer means that the response of a workload cluster's API server is rejected.
 var errAnswer = errors.New("the API server's response is rejected")
 
 // errLate means that a workload cluster's API server did not answer in time.
@@ -52,17 +52,18 @@ type limited struct {
 	tenant *tenant
 	// turn waits for the permit of a call; it may be nil. A watch needs none.
 	turn func(context.Context) (release func(), ok bool)
-	// pages counts lists in pages; nil where somebody else counts them.
+	// pages counts lists in pages; nil if the caller counts them.
 	pages *pages
-	// answer and time bound what is no watch.
+	// answer and time bound every request except a watch.
 	answer int
 	time   time.Duration
 	// ended is called with how each call ended; it may be nil.
 	ended func(error)
 }
 
-// newTransport connects to nobody but the server that config names and those of its cluster, with HTTP/1.1, and unpacks nothing. client-go's own transports are
-// kept for ever by their TLS configuration, which a user may change as often as he likes.
+// newTransport connects only to the server that config names and the other servers of its cluster,
+// with HTTP/1.1, and unpacks nothing. client-go caches its own transports for ever by their TLS
+// configuration, which a user may change any number of times.
 func newTransport(d *dialer) *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: d.secure, DialTLSContext: d.Dial, DialContext: (&net.Dialer{Timeout: callTime}).DialContext,
@@ -144,8 +145,8 @@ func isWatch(target *url.URL) bool {
 	return asked == "true" || asked == "1"
 }
 
-// acceptable refuses what would lead elsewhere, be unpacked, or be decoded as something other than what is counted here. client-go would sleep, and
-// keep its caller, for as long as a Retry-After says.
+// acceptable rejects responses that would redirect, be unpacked, or be decoded in a format that is
+// not counted here. It drops Retry-After, because client-go would block its caller for that long.
 func acceptable(response *http.Response) error {
 	response.Header.Del("Retry-After")
 	if response.StatusCode < 200 || (response.StatusCode >= 300 && response.StatusCode < 400) {
@@ -173,7 +174,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// boundedBody reads no more than its limits, and no faster than the token buckets of its namespace.
+// boundedBody reads up to its limits, at the rate of the token buckets of its namespace.
 type boundedBody struct {
 	ctx    context.Context //nolint:containedctx // the request's, which ends with the body
 	body   io.ReadCloser

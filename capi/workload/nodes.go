@@ -25,8 +25,9 @@ import (
 // nodeWatch names our watch of a workload cluster's Nodes; the cluster cache has one of a name per connection.
 const nodeWatch = "drover-nodes"
 
-// OnNode has wake called when the Node of a CAPI Machine got its provider ID, and, with an empty machine, when there is news of a Node that
-// may be anybody's, or the way into a cluster opened or closed, for a watch ends with its connection. wake must not block.
+// OnNode calls wake when the Node of a CAPI Machine gets its provider ID. It calls it with an empty
+// machine when a Node changes that could belong to any machine, or when the connection to a cluster
+// opens or closes, because a watch ends with its connection. wake must not block.
 func (c *Clusters) OnNode(wake func(cluster client.ObjectKey, machine types.UID)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +57,8 @@ func (w *nodeWatcher) Name() string { return nodeWatch }
 // Object implements clustercache.Watcher.
 func (w *nodeWatcher) Object() client.Object { return &corev1.Node{} }
 
-// Watch implements clustercache.Watcher. It does not wait for the informer: the cluster cache is locked meanwhile.
+// Watch implements clustercache.Watcher. It does not wait for the informer, because the cluster
+// cache is locked during the call.
 func (w *nodeWatcher) Watch(informers cache.Cache) error {
 	informer, err := informers.GetInformer(context.Background(), &corev1.Node{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -84,7 +86,7 @@ func (w *nodeWatcher) tell(before, after any) {
 type identity struct {
 	machine                       types.UID
 	provider, hostname, addresses string
-	// waits tells that a cloud's controller is to give it its provider ID.
+	// waits is true if a cloud's controller will set its provider ID.
 	waits bool
 }
 
@@ -113,7 +115,8 @@ type nodeLists struct {
 // IsWatchListSemanticsUnSupported is client-go's question whether to list and then watch.
 func (l *nodeLists) IsWatchListSemanticsUnSupported() bool { return true }
 
-// List implements toolscache.ListerWatcher. The answer is a page: a server gives no pages of what it has in memory, so the version is left out.
+// List implements toolscache.ListerWatcher. It requests a page without a version, because a server
+// does not split lists from its memory into pages.
 func (l *nodeLists) List(options metav1.ListOptions) (runtime.Object, error) {
 	if options.Continue == "" {
 		l.pages, l.sum = 0, 0
@@ -139,13 +142,13 @@ func (l *nodeLists) List(options metav1.ListOptions) (runtime.Object, error) {
 	return nodes, nil
 }
 
-// strip takes off a Node what Cluster API does not look at: its images and who manages which field, which are most of it, and its quantities, of which two can
-// take for ever to compare.
+// strip drops the fields of a Node that Cluster API does not read: its images and field owners,
+// which are most of it, and its quantities, which can take for ever to compare.
 func strip(node *corev1.Node) {
 	node.ManagedFields, node.Status.Images, node.Status.Capacity, node.Status.Allocatable = nil, nil, nil, nil
 }
 
-// Server is what is known of a CAPI Machine's server, to find the Node that it became.
+// Server holds the facts about a CAPI Machine's server by which its Node is found.
 type Server struct {
 	// Machine is the CAPI Machine's UID.
 	Machine types.UID
@@ -156,9 +159,12 @@ type Server struct {
 	ProviderID string
 }
 
-// ProviderID is that of the Node that a server became under a foreign bootstrap provider (under ours, the plan gives the Node its ID): the one with the CAPI Machine's UID in its label rke.cattle.io/machine, else the only
-// one with an address of the server's, else the one of its name. It gets that label, and a provider ID if it has none. It is empty while the
-// cluster cannot be reached, or has no such Node; the callbacks given to OnNode then tell when to ask again.
+// ProviderID returns the provider ID of a server's Node under a foreign bootstrap provider (under
+// ours, the plan gives the Node its ID). The Node is the one with the CAPI Machine's UID in its
+// label rke.cattle.io/machine, else the only one with an address of the server, else the one with
+// its name. ProviderID sets that label, and a provider ID if the Node has none. It returns an empty
+// string while the cluster cannot be reached or has no such Node; the callbacks given to OnNode
+// then signal when to ask again.
 func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, server Server) (string, error) {
 	api, nodes, err := c.nodes(ctx, cluster)
 	if api == nil || err != nil {
@@ -185,7 +191,8 @@ func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, ser
 	return node.Spec.ProviderID, nil
 }
 
-// nodes are all of a cluster, which must not be changed, and its API; that is nil while there is no way to it yet.
+// nodes returns all Nodes of a cluster, which must not be changed, and its API, which is nil
+// without a connection.
 func (c *Clusters) nodes(ctx context.Context, cluster client.ObjectKey) (client.Client, []corev1.Node, error) {
 	reached, err := c.connected(cluster)
 	if err != nil {
@@ -198,7 +205,7 @@ func (c *Clusters) nodes(ctx context.Context, cluster client.ObjectKey) (client.
 	return reached.client, list.Items, nil
 }
 
-// node is the server's among all of its cluster; nil if there is none, or if it may be one of several.
+// node returns the server's Node, or nil if none or several match.
 func (s Server) node(nodes []corev1.Node) *corev1.Node {
 	var named *corev1.Node
 	var addressed []*corev1.Node
@@ -233,15 +240,17 @@ func awaitsCloud(node *corev1.Node) bool {
 }
 
 const (
-	// nodeOwner is the field manager of what a Node has from us.
+	// nodeOwner is the field manager of the manager's fields in a Node.
 	nodeOwner = "drover-nodes"
-	// labelsAnnotation and taintsAnnotation on a Node name the labels, and the taints by key and effect, that it has from us: what is not named any more is taken away.
+	// labelsAnnotation and taintsAnnotation on a Node name the labels, and the taints by key and
+	// effect, that the manager has set. KeepNode removes the unwanted ones.
 	labelsAnnotation = "drover.cattle.io/labels"
 	taintsAnnotation = "drover.cattle.io/taints"
 )
 
-// KeepNode gives a Node its machine's labels and taints: those that its kubelet must not set itself, and what was edited after the kubelet had registered the
-// Node. Those of others stay. It does nothing while the cluster cannot be reached or has no such Node.
+// KeepNode sets a machine's labels and taints on its Node: those that its kubelet must not set, and
+// those that a user edited after the kubelet had registered the Node. It keeps other labels and
+// taints. It does nothing while the cluster cannot be reached or has no such Node.
 func (c *Clusters) KeepNode(ctx context.Context, cluster client.ObjectKey, name string, labels map[string]string, taints []corev1.Taint) error {
 	reached, err := c.connected(cluster)
 	if err != nil {
@@ -266,7 +275,8 @@ func (c *Clusters) KeepNode(ctx context.Context, cluster client.ObjectKey, name 
 	if equality.Semantic.DeepEqual(before, node) {
 		return nil
 	}
-	// The taints are one field to the API server: a change of somebody else's in between is a conflict, and looked at again.
+	// The taints are one field to the API server: a concurrent change by another client is a
+	// conflict, and is retried.
 	err = api.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(nodeOwner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("labelling and tainting the Node %s of cluster %s: %w", name, cluster, err)
@@ -274,7 +284,7 @@ func (c *Clusters) KeepNode(ctx context.Context, cluster client.ObjectKey, name 
 	return nil
 }
 
-// merge puts the wanted taints into those that are there, and takes away what we gave earlier and is not wanted any more.
+// merge adds the wanted taints to the existing ones, and removes our unwanted taints.
 func merge(there, wanted []corev1.Taint, ours []string) (merged []corev1.Taint, named string) {
 	var names []string
 	for _, taint := range wanted {

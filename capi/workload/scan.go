@@ -2,14 +2,18 @@ package workload
 
 import "fmt"
 
-// scanner counts JSON as it is read, before anybody decodes it. Bytes alone do not bound what decoding takes: `{},` is three of them and
-// becomes a Pod or a Container of a kilobyte. So the members of arrays that are objects or arrays must have minMember bytes on the
-// average; those of real answers have more than a hundred. And `"a":1,` is six that become the entry of a map of two hundred: the members of objects must have
-// minPair, where real ones have more than twenty. Nor do they bound the time: see number. What is no JSON is counted in some way too, and refused by who decodes it.
+// scanner counts JSON while it is read, before it is decoded. Bytes alone do not bound the memory
+// after decoding: `{},` has three bytes and becomes a Pod or a Container of a kilobyte. So array
+// members that are objects or arrays must have minMember bytes on average; in real responses they
+// have more than a hundred. `"a":1,` has six bytes and becomes a map entry of two hundred: so the
+// members of objects must have minPair bytes on average, where real ones have more than twenty. Nor
+// do bytes bound the time: see number. Invalid JSON is counted in some way, too; the decoder
+// rejects it.
 type scanner struct {
 	// limit bounds one document, in bytes.
 	limit int
-	// stream allows one document after another, as in a watch; each is counted anew, and documents are those that ended.
+	// stream allows one document after another, as in a watch. Each is counted separately;
+	// documents counts the complete ones.
 	stream bool
 
 	bytes            int
@@ -19,7 +23,8 @@ type scanner struct {
 	arrays           [maxDepth / 64]uint64
 	inText, escaping bool
 	number           number
-	// key is the beginning of the last text, which may be a name; words is the depth of the object below labels or annotations, whose texts are no numbers.
+	// key is the beginning of the last text, which may be a name. words is the depth of the object
+	// below labels or annotations, whose texts are not read as numbers.
 	key   []byte
 	words int
 }
@@ -105,9 +110,10 @@ func (s *scanner) endNumber() error {
 	return err
 }
 
-// number looks at a text or a number for one that a resource.Quantity (k8s.io/apimachinery/pkg/api/resource) takes, and reads for as long as somebody likes:
-// it writes 1e-2000000000 out. What is escaped in a text is no number to it either, nor is one with more behind it, such as a UUID; labels and annotations are
-// never read as one.
+// number checks a text or a number that a resource.Quantity (k8s.io/apimachinery/pkg/api/resource)
+// may parse. Parsing can take any time: it writes 1e-2000000000 out. A Quantity rejects escapes in
+// a text, and numbers with further characters, such as a UUID. Labels and annotations are never
+// parsed as one.
 type number struct {
 	part     numberPart
 	digits   int // of the number, and of its exponent
@@ -126,12 +132,14 @@ const (
 )
 
 const (
-	// maxDigits bounds a number, fitExponent the digits of its exponent, for one that does not fit into 32 bits becomes negative, and maxExponent those of one
-	// that is negative, or of a number with more than fitDigits, which fit into 64 bits.
+	// maxDigits bounds the digits of a number. fitExponent bounds the digits of its exponent,
+	// because an exponent that does not fit into 32 bits becomes negative. maxExponent bounds the
+	// digits of a negative exponent, and of the exponent of a number with more than fitDigits
+	// digits, which fit into 64 bits.
 	maxDigits, fitDigits, fitExponent, maxExponent = 100, 18, 9, 2
 )
 
-// sign is what a byte may be in a number.
+// sign is the role of a byte in a number.
 type sign int
 
 const (
@@ -159,7 +167,8 @@ func signOf(b byte) sign {
 	return otherSign
 }
 
-// following are the parts in which each part goes on; what is not there is no number.
+// following maps each part of a number, and the next byte, to the next part. A missing entry means
+// that the text is not a number.
 var following = map[numberPart]map[sign]numberPart{
 	beforeNumber: {space: beforeNumber, digit: inNumber, plusOrMinus: inNumber, dot: inNumber},
 	inNumber:     {digit: inNumber, dot: inNumber, exponentSign: inExponent, space: afterNumber},

@@ -13,15 +13,16 @@ import (
 const (
 	// maxConnects is how many Clusters of a namespace are contacted or probed at the same time.
 	maxConnects = 8
-	// maxCalls is how many calls to their API servers wait for an answer at the same time. Each of them keeps one worker of one of Cluster
-	// API's controllers, of which there are ten by default.
+	// maxCalls bounds the calls to their API servers that wait for a response at the same time.
+	// Each of them keeps one worker of one of Cluster API's controllers, which have ten by default.
 	maxCalls = 4
 	// maxLists is how many first lists of Nodes are read at the same time: of a namespace, and of all.
 	maxLists, maxAllLists = 1, 2
 	// bytesPerSecond is how fast answers are read, after a burst.
 	bytesPerSecond, bytesBurst = 2 << 20, 32 << 20
-	// eventsPerSecond is how fast events of watches are read, after a burst: the manager may reconcile a Machine for each. A kubelet reports
-	// what has not changed every five minutes (nodeStatusReportFrequency), so that 6,000 Nodes of a namespace stay below it.
+	// eventsPerSecond is the rate at which events of watches are read, after a burst: the manager
+	// may reconcile a Machine for each. A kubelet reports an unchanged status every five minutes
+	// (nodeStatusReportFrequency), so that 6,000 Nodes of a namespace stay below the rate.
 	eventsPerSecond, eventsBurst = 20, 5000
 	// heldByNamespace, heldByAll and heldByCluster bound the Nodes in memory, in bytes as heldSize estimates them.
 	heldByCluster, heldByNamespace, heldByAll = 24 << 20, 64 << 20, 128 << 20
@@ -30,7 +31,7 @@ const (
 // errHeld means that the Nodes of a cluster do not fit into the quota.
 var errHeld = errors.New("its Nodes exceed the memory budget of the namespace's Clusters")
 
-// limits are those of all namespaces. Their keys are namespaces.
+// limits holds the limits of all namespaces. Their keys are namespaces.
 type limits struct {
 	connects, calls, lists *limit.Semaphore[string]
 	bytes, events          *limit.Buckets[string]

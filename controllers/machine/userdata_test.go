@@ -125,7 +125,7 @@ func TestUserData_theJobRefuses(t *testing.T) {
 	s := w.machine("digitalocean", "m", droplet())
 	s.reconcile()
 	now := w.clock.Now()
-	const message = "reading the bootstrap data: line 7: it is no valid YAML"
+	const message = "reading the bootstrap data: line 7: it is not valid YAML"
 	s.write(map[string]any{
 		state.JournalKey: state.Journal{Operation: state.Create, Attempt: 1, Phase: state.PhaseGone, InstanceName: "m"},
 		state.ResultKey: state.Result{Operation: state.Create, Attempt: 1, Outcome: state.Failed, Class: rkev1.ClassInvalid,

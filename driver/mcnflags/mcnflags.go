@@ -1,5 +1,6 @@
-// Package mcnflags converts the flags of rancher/machine's drivers to crdgen's. It is apart from driver so that whoever
-// reads or fetches drivers does not link libmachine; of libmachine it imports only the flag types.
+// Package mcnflags converts the flags of rancher/machine's drivers to crdgen's. It is separate from
+// driver, so that programs that only read or fetch drivers do not link libmachine. Of libmachine it
+// imports only the flag types.
 package mcnflags
 
 import (

@@ -50,7 +50,7 @@ func TestConvertRefusesHostileDrivers(t *testing.T) {
 		"a line break":  {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a\nb"}}, `checking the driver's flags: flag 0: the name "a\nb" has a character outside A-Z a-z 0-9 . _ -`},
 		"no name":       {[]mcnflag.Flag{mcnflag.BoolFlag{Name: "acme-a"}, &mcnflag.IntFlag{}}, "checking the driver's flags: flag 1: the name is empty"},
 		"a long name":   {[]mcnflag.Flag{mcnflag.BoolFlag{Name: strings.Repeat("a", 200)}}, "checking the driver's flags: flag 0: the name has 200 bytes, at most 128 are accepted"},
-		"an assignment": {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a", EnvVar: "LD_PRELOAD=x"}}, `checking the driver's flags: flag 0: a: the environment variable "LD_PRELOAD=x" is no name of one`},
+		"an assignment": {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a", EnvVar: "LD_PRELOAD=x"}}, `checking the driver's flags: flag 0: a: the environment variable "LD_PRELOAD=x" is not a valid name`},
 		"a long help": {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a", Usage: strings.Repeat("u", 2049)}},
 			"checking the driver's flags: flag 0: a: usage has 2049 bytes, at most 2048 are accepted"},
 		"a long default": {[]mcnflag.Flag{mcnflag.StringFlag{Name: "a", Value: strings.Repeat("v", 4097)}},

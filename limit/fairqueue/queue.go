@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// New makes what a controller with so many workers makes its queue with. The last fifth of the workers, and one at least, is for namespaces that have
-// none at work; a single worker is everybody's.
+// New returns the constructor of the queue for a controller with that many workers. The last fifth
+// of the workers, and at least one, is reserved for namespaces that have no worker; a single worker
+// is not reserved.
 func New(workers int) Maker[reconcile.Request] {
 	return NewOf(workers, func(item reconcile.Request) string { return item.Namespace })
 }
@@ -83,20 +84,22 @@ func (t *turns[T]) take(namespace string) T {
 	return item
 }
 
-// queue keeps back what is of a namespace that has workers already when only those in reserve are left.
+// queue holds back the requests of a namespace that already has workers while only reserved workers
+// are free.
 type queue[T comparable] struct {
 	workqueue.TypedInterface[T]
 
-	// free is how many workers anybody may have.
+	// free is the number of workers that any namespace may use.
 	free int
 
 	mu      sync.Mutex
 	working map[string]int
 	busy    int
-	// parked were taken from the queue and wait for somebody to be done.
+	// parked requests were taken from the queue and wait for a worker.
 	parked *turns[T]
-	// called were parked and have a worker each that will take them. What is wanted again as soon as it is done waits behind them: if it went first, all
-	// that happens to it meanwhile would be looked at one by one.
+	// called requests were parked and have a worker each that will take them. A request that
+	// returns as soon as it is done waits behind them: if it went first, its changes would be
+	// reconciled one by one.
 	called map[T]bool
 }
 

@@ -246,7 +246,7 @@ func (s *Server) run(ctx context.Context, channel ssh.Channel, line string, sign
 	_ = channel.Close()
 }
 
-// tellExit tells how a command ended: its status, or the signal that ended it.
+// tellExit sends the end of a command: its status, or the signal that ended it.
 func tellExit(channel ssh.Channel, err error) {
 	status := uint32(0)
 	var exit *exec.ExitError
