@@ -32,7 +32,8 @@ func NewClean(uid, root string) Clean {
 	return Clean{UID: uid, Claim: path.Join(path.Dir(root), "claim"), Run: path.Join(root, uid)}
 }
 
-// Exit codes of the script that CleanScript writes, beside 0: the host is clean, or was, over SSH, none of this machine's.
+// Exit codes of CleanScript's script. 0: the host is clean, or, over SSH, never belonged to this
+// machine.
 const (
 	// CleanIncomplete is where another try may help.
 	CleanIncomplete = 1
@@ -41,7 +42,8 @@ const (
 	CleanRefused = 3
 )
 
-// CleanScript writes the script, the same bytes for the same Clean. Its last line of output says how it went.
+// CleanScript writes the script, the same bytes for the same Clean. Its last line of output
+// describes the outcome.
 func CleanScript(c Clean) ([]byte, error) {
 	if c.UID == "" || !isLine(c.UID) {
 		return nil, errors.New("writing the cleaning script: the machine has no UID")

@@ -18,7 +18,7 @@ import (
 // MaxBytes is the most that a script may have, so that it fits beside a user's own cloud-init into the 16 KiB of the smallest clouds.
 const MaxBytes = 8 << 10
 
-// DefaultFolder is where the agent keeps its journal.
+// DefaultFolder is the folder of the agent's journal.
 const DefaultFolder = "/var/lib/drover-agent"
 
 //go:embed install.sh
@@ -58,8 +58,8 @@ type config struct {
 	TokenFile string `json:"tokenFile"`
 }
 
-// Script writes the script: variables first, in quotes that the shell does not look into, then a body that is the same for all. It is
-// byte-identical for the same Install. An error says which value cannot be used, and never repeats a secret.
+// Script writes the script: variables first, in single quotes, then a fixed body. It is
+// byte-identical for the same Install. An error names the invalid value, and never quotes a secret.
 func Script(i Install) ([]byte, error) {
 	if err := i.validate(); err != nil {
 		return nil, fmt.Errorf("writing the install script: %w", err)
@@ -142,7 +142,7 @@ func (v EnvVar) validate() error {
 	return nil
 }
 
-// IsServer reports whether a URL is https, a host and perhaps a port, and nothing else.
+// IsServer reports whether a URL consists of https, a host and optionally a port.
 func IsServer(s string) bool {
 	server, err := url.Parse(s)
 	if err != nil || server.Hostname() == "" || s != "https://"+server.Host || strings.HasSuffix(s, ":") {

@@ -28,8 +28,9 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// NewCache makes the manager's cache. Of Secrets and ConfigMaps it holds the metadata of all, and of Secrets the content of none; of
-// CRDs the metadata of all, and of drivers' CRDs all but the schema. The rest is read live.
+// NewCache creates the manager's cache. It holds the metadata of all Secrets and ConfigMaps, and
+// the content of no Secret. It holds the metadata of all CRDs, and of drivers' CRDs all but the
+// schema. Other objects are read live.
 func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	ofDriver, err := labels.NewRequirement(rkev1.NodeDriverLabel, selection.Exists, nil)
 	if err != nil {
@@ -190,7 +191,8 @@ func (s *splitCache) WaitForCacheSync(ctx context.Context) bool {
 	return s.Cache.WaitForCacheSync(ctx) && s.metadata.WaitForCacheSync(ctx)
 }
 
-// A kind is served a moment after its CRD says so, which is soon looked at a few times; and now and then without a word.
+// A kind is served a moment after its CRD is established: it is polled often for a short time after
+// a change, and rarely without one.
 const (
 	servedSoon  = 10 * time.Second
 	soon        = 100 * time.Millisecond
@@ -248,7 +250,7 @@ func (r *rewatch) list(ctx context.Context, from toolscache.ListerWithContext, o
 	}
 }
 
-// tell wakes those who wait for a driver's kind.
+// tell wakes the callers that wait for a driver's kind.
 func (r *rewatch) tell(obj any) {
 	crd, ok := obj.(client.Object)
 	if !ok {

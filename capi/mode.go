@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Mode says who runs Cluster API's core.
+// Mode is the way in which Cluster API's core runs.
 type Mode string
 
 // The modes of the manager's flag --capi.
@@ -48,7 +48,7 @@ func ParseMode(text string) (Mode, error) {
 // coreCRDs are those without which Machines do not work.
 var coreCRDs = []string{"clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io", "machinesets.cluster.x-k8s.io", "machinedeployments.cluster.x-k8s.io"}
 
-// Installation is what of Cluster API is in a cluster.
+// Installation is the state of Cluster API in a cluster.
 type Installation struct {
 	// Missing are the core CRDs that are not there.
 	Missing []string
@@ -57,7 +57,7 @@ type Installation struct {
 	Foreign []string
 }
 
-// Installed looks which of Cluster API's core CRDs are there, and whose they are.
+// Installed returns which of Cluster API's core CRDs exist, and their owners.
 func Installed(ctx context.Context, reader client.Reader) (Installation, error) {
 	var found Installation
 	for _, name := range coreCRDs {
@@ -87,7 +87,8 @@ func isTakenOver(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	})
 }
 
-// Resolve turns Auto into what fits the cluster, and refuses what does not: two cores would fight over every object.
+// Resolve turns Auto into the mode that fits the cluster, and rejects a mode that does not: two
+// cores would fight over every object.
 func Resolve(ctx context.Context, reader client.Reader, mode Mode) (Mode, error) {
 	found, err := Installed(ctx, reader)
 	if err != nil {
@@ -163,10 +164,11 @@ type handover struct {
 
 var _ manager.LeaderElectionRunnable = (*handover)(nil)
 
-// handoverRetry is how soon it looks again after the API server did not answer.
+// handoverRetry is the pause before the next check after an error of the API server.
 const handoverRetry = 2 * time.Second
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: those who wait to lead would embed when they do.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a replica that waits to lead would
+// embed as soon as it does.
 func (h *handover) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.

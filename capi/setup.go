@@ -92,8 +92,8 @@ func setGates() error {
 	return nil
 }
 
-// AddToScheme registers Cluster API's kinds. The older versions are there because Cluster API's webhooks, when they are set
-// up, want to know them; we do not install them.
+// AddToScheme registers Cluster API's kinds. The older versions are included because the setup of
+// Cluster API's webhooks needs them; Drover does not install them.
 func AddToScheme(scheme *runtime.Scheme) error {
 	return errors.Join(clusterv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme),
 		clusterv1beta1.AddToScheme(scheme), addonsv1beta1.AddToScheme(scheme))

@@ -20,7 +20,8 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// woken wakes one of Cluster API's controllers also for what Cluster API does not watch.
+// woken wakes one of Cluster API's controllers for further objects, which Cluster API does not
+// watch.
 type woken struct {
 	clustercache.ClusterCache
 
@@ -52,7 +53,8 @@ func pauses(mgr manager.Manager, filter string) func(string, handler.MapFunc) so
 // only with its retries, in the end every quarter of an hour.
 func controlPlanesMade(mgr manager.Manager, filter string) func(string, handler.MapFunc) source.Source {
 	return func(string, handler.MapFunc) source.Source {
-		// As Cluster API reads it: what wakes the controller is in the cache that it looks into.
+		// The same type as Cluster API uses: the event comes from the cache that the controller
+		// reads.
 		watched := &unstructured.Unstructured{}
 		watched.SetGroupVersionKind(rkev1.GroupVersion.WithKind("RKEControlPlane"))
 		no := func(event.UpdateEvent) bool { return false }

@@ -38,7 +38,7 @@ type Webhook struct {
 	Name string
 	// Path on our webhook server.
 	Path string
-	// Mutating tells the two kinds apart.
+	// Mutating is true for a mutating webhook, false for a validating one.
 	Mutating bool
 	// Rule selects the requests for it.
 	Rule admissionregistrationv1.RuleWithOperations

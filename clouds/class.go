@@ -14,9 +14,10 @@ type words struct {
 	// rules map texts to classes. The first match decides, so that more exact rules, and classes
 	// that are worse to miss, come first.
 	rules []rule
-	// gone are how the driver says that a server does not exist, beside what all say; elsewhere are words for something else that
-	// is missing, with which it is not known whether the server exists. A text with the word resource is about the server only
-	// if it has the word server too.
+	// gone are the driver's texts for a server that does not exist, in addition to the common ones.
+	// elsewhere are words for another missing resource, with which the server's existence stays
+	// unknown. A text with the word resource is about the server only if it also has the word
+	// server.
 	gone, elsewhere  []string
 	resource, server string
 	// taken are the texts with which the cloud rejects a server because its name exists: all words
@@ -55,7 +56,8 @@ func (c Cloud) Classify(text string) string {
 var (
 	// addresses in error texts, without the mark that ends them.
 	addressPattern = regexp.MustCompile(`https?://[^\s"'\]<>]*[^\s"'\]<>:,;.)]`)
-	// endOfFile is what Go says when the other side hangs up; the same letters stand in other words.
+	// endOfFile is Go's error when the other side closes the connection; the same letters occur in
+	// other words.
 	endOfFile = regexp.MustCompile(`\beof\b`)
 	// statusPattern finds an HTTP status where clients write it, and no other number of three digits: "…/droplets: 422 (request",
 	// "Error 403:", "StatusCode=409", "status code: 429", `"status":404`, "but got 503", "Status=409", "[429] Too many".

@@ -13,26 +13,27 @@ type Cloud struct {
 	// Driver's name, as in its flags and in the name of its binary.
 	Driver string
 
-	// ID is the record's field that names the server at the cloud; empty when the driver goes by the machine's name.
+	// ID is the record's field that names the server at the cloud; empty if the driver goes by the
+	// machine's name.
 	ID string
-	// ByName says that the machine's name names the server at the cloud, so that the driver's GetState finds it even if
-	// the driver's answer was lost.
+	// ByName is true if the machine's name identifies the server at the cloud, so that the driver's
+	// GetState finds it even if the driver's response was lost.
 	ByName bool
-	// InSteps says that the record names the server before the server has its user data: one whose creation did not succeed
-	// is of no use.
+	// InSteps is true if the record names the server before the server has its user data: a server
+	// whose creation failed is useless.
 	InSteps bool
-	// NoServer says that the driver makes no server: there is nothing that could be left behind.
+	// NoServer is true if the driver creates no server: no server can be left behind.
 	NoServer bool
-	// Names are the names that the driver can give to servers. NameFlag is the flag with the server's name, where the driver does
-	// not take the machine's.
+	// Names restricts the names that the driver can give to servers. NameFlag is the flag with the
+	// server's name, if the driver does not use the machine's.
 	Names    NameRule
 	NameFlag string
 
 	// ProviderID and Zone are templates over the record; lower-case names in braces are made lower-case.
 	ProviderID string
 	Zone       string
-	// Place are the record's fields that say where the server is, with the flags they come from. A server is to be looked for
-	// where it was made, and not with an account that has another place.
+	// Place maps the record's fields for the server's location to their flags. A server must be
+	// searched for where it was made, not with an account at another location.
 	Place map[string]string
 	// ZoneFlag takes the zone or region that is the server's failure domain; empty if the driver
 	// has none. ZonePrefix is the flag whose value a failure domain begins with and the value of
@@ -43,7 +44,8 @@ type Cloud struct {
 	// normal brings a record's fields into the form that templates need; nil when they have it.
 	normal func(Record) Record
 
-	// Tags is the flag for tags, if any. TagsCopied says that a copy of a server has its tags too.
+	// Tags is the flag for tags, if any. TagsCopied is true if a copy of a server has its tags,
+	// too.
 	Tags       TagFlag
 	TagsCopied bool
 
@@ -58,7 +60,8 @@ type Cloud struct {
 	// already.
 	NeedsKey string
 
-	// ConfigHasCommon says that Rancher's <X>Config of this driver has common and providerID by a slip; they are taken and not read.
+	// ConfigHasCommon is true if Rancher's <X>Config of this driver has common and providerID by
+	// mistake; they are accepted and ignored.
 	ConfigHasCommon bool
 	// Rules restrict the values of flags; see RuleOf.
 	Rules map[string]Rule
@@ -75,8 +78,8 @@ type Cloud struct {
 	// NodeDriver is the NodeDriver that exists from the start, or nil.
 	NodeDriver *NodeDriver
 
-	// Finder is how a server is found again whose id was lost. Lists says that package finder can list all servers that carry
-	// our tags.
+	// Finder is the method for finding a server whose ID was lost. Lists is true if package finder
+	// can list all servers with our tags.
 	Finder Finder
 	Lists  bool
 
@@ -99,7 +102,7 @@ const maxName = 63
 type NameRule struct {
 	// Longest name; 0 if the driver has no limit of its own.
 	Longest int
-	// LetterFirst says that a name begins with a letter.
+	// LetterFirst is true if a name must begin with a letter.
 	LetterFirst bool
 }
 
@@ -113,7 +116,7 @@ type Finder struct {
 	Unless []string
 }
 
-// FinderKind is by what package finder recognises a server.
+// FinderKind is the method by which package finder recognises a server.
 type FinderKind string
 
 // Kinds of finders.
@@ -122,7 +125,7 @@ const (
 	NoFinder FinderKind = ""
 	// ByTag goes by the tag with the machine's UID.
 	ByTag FinderKind = "tag"
-	// ByNameAndKey goes by the server's name, and proves by its SSH key whose it is.
+	// ByNameAndKey goes by the server's name, and proves the owner by its SSH key.
 	ByNameAndKey FinderKind = "name and SSH key"
 )
 

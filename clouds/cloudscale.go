@@ -5,7 +5,7 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 // cloudscale-ch/docker-machine-driver-cloudscale v1.2.0, driver.go.
 var _ = add(Cloud{
 	Driver: "cloudscale", ID: "UUID", ProviderID: "cloudscale://{UUID}", Zone: "{Zone}", KeyInPlace: true,
-	// The two flags for user data may not be given together, which only PreCreateCheck says.
+	// The two flags for user data exclude each other, which only PreCreateCheck reports.
 	UserData: UserData{Habit: PathAtCreate, Flag: "cloudscale-userdatafile", Excludes: []string{"cloudscale-userdata"}},
 	NodeDriver: &NodeDriver{Description: "cloudscale.ch.", Hosts: []string{"objects.rma.cloudscale.ch"},
 		Plugin: Plugin{URL: "https://github.com/cloudscale-ch/docker-machine-driver-cloudscale/releases/download/v1.2.0/docker-machine-driver-cloudscale_v1.2.0_linux_amd64.tar.gz",

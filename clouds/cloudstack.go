@@ -30,6 +30,6 @@ var _ = add(Cloud{
 	}, gone: []string{"no match found for"}, elsewhere: []string{"unable to get ", "invalid project", "invalid domain", "key pair"},
 		// A removal asks with several commands, and the same words say that any of their parts is missing.
 		resource: "unable to execute api command", server: "destroyvirtualmachine due to invalid value. invalid parameter id ",
-		// The job is asked for with requests of its own, which can be refused too.
+		// The job is polled with separate requests, which can be rejected, too.
 		afterRequest: []string{"undefined error:", "waiting for async job", "unable to create a deployment", "api error 401", "api error 429", "api error 531"}},
 })

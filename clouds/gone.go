@@ -14,8 +14,9 @@ var gonePhrases = []string{"not found", "notfound", "not_found", "does not exist
 // elsewhere are words for something else that is missing: then it is not known whether the server exists.
 var elsewhere = []string{"executable file not found", "command not found", "credentials", "host not found", "profile not found"}
 
-// IsGone reports whether a driver's error says that the server does not exist. To take a server for gone that is there would
-// lose it, so that a text which may mean something else, such as a subscription or a data centre, does not count.
+// IsGone reports whether a driver's error means that the server does not exist. If Drover took an
+// existing server for gone, it would lose it. A text with another possible meaning, such as a
+// missing subscription or data centre, therefore does not count.
 func (c Cloud) IsGone(text string) bool {
 	if containsAny(strings.ToLower(text), panicked) || c.Classify(text) == rkev1.ClassUnauthorized {
 		return false
@@ -39,8 +40,8 @@ func (c Cloud) NameTaken(text string) bool {
 	})
 }
 
-// NothingMade reports whether an error of this class means that the cloud refused to make anything. The text says whether
-// it had agreed already.
+// NothingMade reports whether an error of this class means that the cloud rejected the request. The
+// text shows whether the cloud had accepted it before.
 func (c Cloud) NothingMade(class, text string) bool {
 	if c.words.unsure || containsAny(plain(text), c.words.afterRequest) {
 		return false

@@ -2,10 +2,10 @@ package clouds
 
 import "strings"
 
-// NodeDriver is a NodeDriver that exists from the start: every built-in driver, and the external ones Rancher knows. Source of
-// names, credential fields, file fields, addresses and checksums: Rancher Provisioning V2,
-// pkg/data/management/machinedriver_data.go. Where it adds to Rancher's, it only hides a further secret or lets a further key
-// be missing.
+// NodeDriver is a NodeDriver that exists from the start: every built-in driver, and the external
+// ones Rancher knows. Source of names, credential fields, file fields, addresses and checksums:
+// Rancher Provisioning V2, pkg/data/management/machinedriver_data.go. The only differences are
+// further secret fields and further optional keys.
 type NodeDriver struct {
 	// Name of the object, if it differs from the driver's.
 	Name string

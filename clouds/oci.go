@@ -5,7 +5,7 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 // rancher-plugins/rancher-machine-driver-oci v1.3.1, pkg/drivers/oci; errors: oracle/oci-go-sdk v65, common/errors.go.
 var _ = add(Cloud{
 	Driver: "oci", ID: "InstanceID", ProviderID: "oci://{InstanceID}",
-	// The driver sends a script of its own, and has no flag for another.
+	// The driver sends its own script, and has no flag for another.
 	UserData: UserData{Habit: None},
 	NodeDriver: &NodeDriver{Description: "Oracle Cloud Infrastructure.", Hosts: []string{"*.oraclecloud.com"},
 		Public: []string{"tenancyId", "userId", "fingerprint"}, Private: []string{"privateKeyContents"}, Passwords: []string{"privateKeyPassphrase"},

@@ -20,7 +20,8 @@ var _ = add(Cloud{
 // novaUserData is of the OpenStack Compute API, "Create Server", user_data: "maximum size is 65535 bytes", base64 encoded.
 var novaUserData = Limit{Bytes: 65535, Base64: true, Gzip: true}
 
-// openstackRules are of what Nova, Neutron, Cinder and Keystone answer, and of the words of both Gophercloud releases.
+// openstackRules match the responses of Nova, Neutron, Cinder and Keystone, and the texts of both
+// Gophercloud releases.
 var openstackRules = []rule{
 	{rkev1.ClassUnauthorized, []string{"authentication failed", "unauthorized", "you must provide exactly one of", "policy doesn't allow",
 		"provide a username", "disallowed by policy", "re-authenticate"}},

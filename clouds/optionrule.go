@@ -25,8 +25,9 @@ const (
 	ipv6Pattern = `[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?`
 	// dnsPattern's last label is not a number, as RFC 1123 has it, or 300.1.1.1 would be a name.
 	dnsPattern = `([A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?\.)*([A-Za-z_]|[0-9]+[A-Za-z_-])[A-Za-z0-9_-]*\.?`
-	// opensshEncrypted is how an OpenSSH key with a passphrase begins: after its magic comes the length of its cipher's name. That of a key without is 4, for
-	// the cipher is called none.
+	// opensshEncrypted is the beginning of an OpenSSH key with a passphrase: after its magic comes
+	// the length of its cipher's name. Without a passphrase it is 4, because the cipher is called
+	// none.
 	opensshEncrypted = `b3BlbnNzaC1rZXktdjEAAAAA[^B]`
 )
 
@@ -36,8 +37,8 @@ var (
 	privateKeyRule = Rule{Matches: `^\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`,
 		Without: `(BEGIN |: 4,)ENCRYPTED|BEGIN OPENSSH PRIVATE KEY-----\s+` + opensshEncrypted,
 		Says:    "must be the content of a private key without passphrase, which begins with -----BEGIN … PRIVATE KEY-----"}
-	// osRule goes by what rancher/machine goes by: the text "windows" in the value of the flag for the operating system
-	// (commands/create.go there).
+	// osRule uses rancher/machine's criterion: the text "windows" in the value of the flag for the
+	// operating system (commands/create.go there).
 	osRule = Rule{Without: `(?i)windows`, Says: "is Windows, which is not supported yet: the server would be made and never bootstrapped. Use Linux"}
 )
 
@@ -55,7 +56,7 @@ func RuleOf(flag string) (Rule, bool) {
 	return Rule{}, false
 }
 
-// Check refuses a value that breaks the rule, without repeating it. A value of a type that the rule says nothing of passes.
+// Check rejects a value that breaks the rule, without quoting it. It accepts values of other types.
 func (r Rule) Check(value any) error {
 	text := fmt.Sprint(value)
 	if value == nil || text == "" {

@@ -8,7 +8,8 @@ var _ = add(Cloud{
 	Driver: "otc", ID: "instance_id", ProviderID: "openstack:///{instance_id}",
 	// Huawei Cloud, ECS API, tags: 10 tags, a key of 36 and a value of 43 characters; a dot parts them in the driver's flag.
 	Tags: TagFlag{Flag: "otc-tags", Form: Words, Joint: ".", Characters: "_-", MaxKey: 80},
-	// In v0.3.0 nothing reads the file that otc-user-data-file names. Huawei's limit is 32 KB before it is encoded.
+	// v0.3.0 never reads the file that otc-user-data-file names. Huawei's limit is 32 KB before
+	// encoding.
 	UserData:  UserData{Habit: Inline, Flag: "otc-user-data-raw", Excludes: []string{"otc-user-data-file"}, Limit: Limit{Bytes: 32 << 10}},
 	KeyUnless: []string{"otc-keypair-name", "otc-private-key-file"},
 	NodeDriver: &NodeDriver{Description: "Open Telekom Cloud.", Hosts: []string{"*.otc.t-systems.com"},

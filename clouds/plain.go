@@ -21,7 +21,8 @@ var _ = add(
 		Excludes: []string{"opentelekomcloud-user-data-raw"}, Limit: Limit{Bytes: 32 << 10}}},
 	// oxidecomputer/rancher-machine-driver-oxide, oxide.go.
 	Cloud{Driver: "oxide", UserData: UserData{Habit: PathAtCreate, Flag: "oxide-user-data-file"}},
-	// luthermonson/docker-machine-driver-proxmox, proxmox/proxmox.go. The name of the record's field was not checked, so that none is given here.
+	// luthermonson/docker-machine-driver-proxmox, proxmox/proxmox.go. The name of the record's
+	// field was not checked, so that ID is empty here.
 	Cloud{Driver: "proxmox", UserData: UserData{Habit: None}, words: words{unsure: true}},
 	// lnxbil/docker-machine-driver-proxmox-ve v4, proxmoxdriver.go, proxmox.go. The record has VMID
 	// before the virtual machine is requested, and another client may take that number. So VMID

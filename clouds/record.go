@@ -53,10 +53,10 @@ func clean(text string) string {
 	return text
 }
 
-// nilUUID is what drivers with a UUID type write for none.
+// nilUUID is the empty value of drivers with a UUID type.
 const nilUUID = "00000000-0000-0000-0000-000000000000"
 
-// ServerID is the name of the server at the cloud, empty when the record names none.
+// ServerID returns the ID of the server at the cloud, or an empty string if the record has none.
 func (c Cloud) ServerID(record Record) string {
 	if c.ID == "" {
 		return ""

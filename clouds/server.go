@@ -23,7 +23,7 @@ type Server struct {
 	SSHUser string `json:"sshUser,omitempty"`
 	SSHHost string `json:"sshHost,omitempty"`
 	SSHPort int    `json:"sshPort,omitempty"`
-	// FailureDomain is where the server really is; may be empty.
+	// FailureDomain is the server's actual location; may be empty.
 	FailureDomain string `json:"failureDomain,omitempty"`
 }
 
@@ -42,7 +42,7 @@ type Facts struct {
 	// ProviderID given by the user, and the template of an external driver; both may be empty.
 	ProviderID string
 	Template   string
-	// SSHHost, SSHUser, SSHPort as the driver says.
+	// SSHHost, SSHUser, SSHPort are the driver's.
 	SSHHost string
 	SSHUser string
 	SSHPort int

@@ -13,18 +13,19 @@ type TagFlag struct {
 	Flag string
 	// Form of the flag's value.
 	Form TagForm
-	// Characters tells which characters the cloud takes besides letters and digits; Lower that letters are made small.
+	// Characters are the characters that the cloud accepts besides letters and digits; Lower is
+	// true if letters are made lower case.
 	Characters string
 	Lower      bool
 	// MaxKey and MaxValue are maximum lengths; with Words and WordList, MaxKey is the maximum
 	// length of the whole word.
 	MaxKey, MaxValue int
-	// Joint is what joins key and value in a word; a colon when it is empty.
+	// Joint joins key and value in a word; the default is a colon.
 	Joint string
 	// Owned is the prefix of the key of the tag that tells the cloud's own controllers which
 	// cluster a server belongs to; its value is "owned". Only for Pairs.
 	Owned string
-	// Short are keys that are written shorter, lest the values with them are cut.
+	// Short maps keys to shorter ones, so that their values are not cut.
 	Short map[string]string
 }
 

@@ -8,17 +8,18 @@ type UserData struct {
 	Habit Habit
 	// Flag takes the user data.
 	Flag string
-	// With are switches and the values they must have, "true" or "false", so that Flag means what Habit says.
+	// With are switches and their required values, "true" or "false", so that Flag has the meaning
+	// of Habit.
 	With map[string]string
 	// Excludes are flags that may not be given beside Flag.
 	Excludes []string
 	// Merges are further flags with the user's own user data, which the driver joins with Flag's.
 	Merges []string
-	// Unless are flags and their values with which the driver hands no user data over.
+	// Unless are flags and their values with which the driver does not pass user data on.
 	Unless map[string]string
 	// Limit is the cloud's limit.
 	Limit Limit
-	// CloudConfigOnly says that the driver rewrites the data and understands nothing but #cloud-config.
+	// CloudConfigOnly is true if the driver rewrites the data and understands only #cloud-config.
 	CloudConfigOnly bool
 	// Breaks are texts that the driver replaces in the data: data with one of them would not arrive as it was.
 	Breaks []string
@@ -48,9 +49,10 @@ type Limit struct {
 	// Bytes is the largest size, measured as the cloud does; 0 means that only Drover's limit
 	// applies.
 	Bytes int
-	// Base64 says that the cloud measures the base64 form.
+	// Base64 is true if the cloud measures the base64 form.
 	Base64 bool
-	// Gzip says that the driver hands bytes over unchanged and cloud-init unzips them at this cloud.
+	// Gzip is true if the driver passes bytes on unchanged and cloud-init unzips them at this
+	// cloud.
 	Gzip bool
 }
 

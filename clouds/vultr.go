@@ -8,7 +8,8 @@ var _ = add(Cloud{
 	Driver: "vultr", CloudInit: "vultr", ZoneFlag: "vultr-region", ID: "InstanceID", ProviderID: "vultr://{InstanceID}", KeyInPlace: true,
 	// Vultr documents no limits of its tags.
 	Tags: TagFlag{Flag: "vultr-tags", Form: WordList, Characters: ":_-", MaxKey: 255},
-	// With the switch the driver would read a file and keep nothing of it but hostname, runcmd and parts of write_files.
+	// With the switch the driver would read a file and keep only hostname, runcmd and parts of
+	// write_files.
 	UserData: UserData{Habit: Base64, Flag: "vultr-cloud-init-user-data", With: map[string]string{"vultr-cloud-init-from-file": "false"}},
 	Finder:   Finder{Kind: ByTag, Needs: []string{"vultr-api-key", "vultr-tags"}}, Lists: true,
 	Beside:    "the firewall rule made for it",

@@ -16,7 +16,7 @@ const FieldsAnnotation = "drover.cattle.io/fields"
 // maxFieldsAnnotation stays below the 256 KiB that all annotations of an object may have together.
 const maxFieldsAnnotation = 200 << 10
 
-// ErrNoFields says that a CRD is not one that CRDs made.
+// ErrNoFields means that CRDs did not make this CRD.
 var ErrNoFields = errors.New("no annotation " + FieldsAnnotation)
 
 func encodeFields(fields []Field) (string, error) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Change is one field that a new schema breaks for the objects that have it, told to a user.
+// Change is a field that a new schema breaks for existing objects, described to a user.
 type Change struct{ Field, What string }
 
 // Incompatible lists by name the fields of old that next drops, retypes or gives another meaning.

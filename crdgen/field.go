@@ -16,7 +16,7 @@ const (
 	ProviderIDField = rkev1.ProviderIDField
 )
 
-// Credential says whether a field belongs to the cloud credential.
+// Credential is the field's role in the cloud credential.
 type Credential string
 
 // Parts of a credential.
@@ -134,7 +134,7 @@ func applyAliases(driverName string, fields []Field, aliases []Pair) error {
 		if field.Flag == "google-auth-encoded-json" {
 			continue
 		}
-		// A path of the driver author's own machine means nothing as content.
+		// A path on the driver author's machine is not valid content.
 		field.File, field.Default = true, nil
 	}
 	return nil
@@ -191,7 +191,8 @@ func applyDefaults(driverName string, fields []Field, defaults []Pair) error {
 	return nil
 }
 
-// normalPreset is value as Preset has it: the zero value is one where the driver's default is another.
+// normalPreset returns value in the form of Preset: the zero value is kept if the driver's default
+// differs.
 func (f Field) normalPreset(value any) (any, error) {
 	normal, err := normalDefault(f.Type, value)
 	if err == nil && normal == nil && value != nil && f.Default != nil {

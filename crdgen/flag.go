@@ -47,7 +47,8 @@ type Flag struct {
 	EnvVar string `json:"envVar,omitempty"`
 	// Type is the type of the value.
 	Type FlagType `json:"type"`
-	// Default is a string, int64, bool or []string as Type says; nil when the driver has none, or the zero value.
+	// Default is a string, int64, bool or []string, according to Type; nil if the driver has none,
+	// or the zero value.
 	Default any `json:"default,omitempty"`
 }
 
@@ -92,7 +93,7 @@ func CheckFlags(flags []Flag) error {
 
 var (
 	flagName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
-	// variableName is the name of an environment variable, or none.
+	// variableName matches the name of an environment variable, or an empty text.
 	variableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)?$`)
 )
 

@@ -25,8 +25,9 @@ func isTaken(name string) bool {
 	return name == ""
 }
 
-// assignNames gives every flag a field name of its own, by the flag's. Flags with the driver's prefix choose first; a flag
-// whose name is then taken, or is one of Kubernetes' own, keeps its whole name.
+// assignNames gives every flag its own field name, derived from the flag's. Flags with the driver's
+// prefix choose first; a flag whose name is then taken, or reserved by Kubernetes, keeps its whole
+// name.
 func assignNames(driverName string, flags []Flag) (map[string]string, error) {
 	names, takenBy := map[string]string{}, map[string]string{}
 	// The order is by name, prefixed flags first, so that names do not depend on the order in which a driver lists its flags.

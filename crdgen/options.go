@@ -11,10 +11,11 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-// Options turns the spec of an <X>Machine (or an <X>Config without its top-level names) into what its driver is given:
-// values by flag name as string, int, bool or []string, and the content of files by flag name. Fields without a value
-// are left to the driver's defaults; an explicit false counts as a value where the default is true. All errors are
-// reported together; they name fields and never repeat a value.
+// Options turns the spec of an <X>Machine (or an <X>Config without its top-level names) into its
+// driver's input: values by flag name as string, int, bool or []string, and the content of files by
+// flag name. Fields without a value are left to the driver's defaults; an explicit false counts as
+// a value if the default is true. All errors are reported together; they name fields and never
+// quote a value.
 func Options(fields []Field, spec map[string]any) (values map[string]any, files map[string][]byte, err error) {
 	values, files = map[string]any{}, map[string][]byte{}
 	var problems []error

@@ -82,7 +82,8 @@ func fieldProperty(field Field) (schemaProps, error) {
 		if field.File {
 			property.MaxLength = new(int64(maxFileLength))
 		}
-		// The API server takes no kind whose defaults break its own rules, such as one that is a path.
+		// The API server rejects kinds whose defaults break their own rules, such as a default that
+		// is a path.
 		preset, isText := field.Default.(string)
 		if OnlyURL(field.Flag) && (field.Default == nil || isText && urls.MatchString(preset)) {
 			property.Pattern = urlPattern
@@ -109,7 +110,8 @@ func fieldProperty(field Field) (schemaProps, error) {
 	return property, nil
 }
 
-// maxUsages bounds the help texts of all fields together: a kind that does not fit into etcd cannot be made at all.
+// maxUsages bounds the help texts of all fields together: a kind that does not fit into etcd cannot
+// be created.
 const maxUsages = 256 << 10
 
 // fitUsages cuts the help texts of a talkative driver, so that its kinds have room.
@@ -179,7 +181,7 @@ func formatted(kind, format, description string) schemaProps {
 	return schemaProps{Type: kind, Format: format, Description: description}
 }
 
-// oneOf lets a property have these values only.
+// oneOf restricts a property to these values.
 func oneOf(property schemaProps, values ...string) schemaProps {
 	for _, value := range values {
 		property.Enum = append(property.Enum, apiextensionsv1.JSON{Raw: []byte(strconv.Quote(value))})

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Value brings what JSON, YAML or Go has for a flag of this type to string, int64, bool or []string; nil where nothing is given. An integer may be a
-// text. Errors do not repeat the value, which may be secret.
+// Value converts a JSON, YAML or Go value for a flag of this type to string, int64, bool or
+// []string, or to nil if no value is given. An integer may be a text. Errors do not quote the
+// value, which may be secret.
 func (t FlagType) Value(given any) (any, error) {
 	switch {
 	case !slices.Contains([]FlagType{String, Int, Bool, StringSlice}, t):
@@ -101,7 +102,8 @@ func toStrings(given any) ([]string, error) {
 	return nil, fmt.Errorf("must be a list of strings: not a list of strings but a %s", jsonType(given))
 }
 
-// normalDefault is a flag's default, and nil for the zero value: a driver's flag cannot tell "no default" from zero.
+// normalDefault returns a flag's default, or nil for the zero value: a driver's flag cannot
+// distinguish "no default" from zero.
 func normalDefault(t FlagType, given any) (any, error) {
 	value, err := t.Value(given)
 	if err != nil {

@@ -130,7 +130,8 @@ func Options(driverName string, fields []crdgen.Field, env map[string]string) ma
 	return options
 }
 
-// RequiredKeys are those that the Secret of a machine of this driver must have, given what its spec says itself.
+// RequiredKeys returns the keys that the Secret of a machine of this driver must have, given the
+// values in its spec.
 func RequiredKeys(fields []crdgen.Field, spec map[string]any) []string {
 	var keys []string
 	for _, field := range givenIn(fields, spec) {
@@ -144,7 +145,8 @@ func RequiredKeys(fields []crdgen.Field, spec map[string]any) []string {
 
 func isRequired(f crdgen.Field) bool { return f.Credential != "" && !f.Optional && f.Default == nil }
 
-// givenIn returns fields with those optional in the credential that spec has a value for, for a value in the spec wins.
+// givenIn returns fields in which those with a value in spec are optional for the credential,
+// because a value in the spec takes precedence.
 func givenIn(fields []crdgen.Field, spec map[string]any) []crdgen.Field {
 	out := slices.Clone(fields)
 	for i := range out {
@@ -198,7 +200,8 @@ func missingKeys(driverName string, fields []crdgen.Field, byField map[int]strin
 	return problems
 }
 
-// Variable is the one the driver itself names for a field; only a field for which it names none has a made-up one.
+// Variable returns the variable that the driver itself names for a field, or a derived one if it
+// names none.
 func Variable(driverName string, f crdgen.Field) string {
 	if f.EnvVar != "" {
 		return f.EnvVar
@@ -216,7 +219,7 @@ func lastSegment(key string) string {
 
 var (
 	spelling = regexp.MustCompile(`^[a-zA-Z0-9._]*$`)
-	// hump is where a word begins in camel case.
+	// hump matches the beginning of a word in camel case.
 	hump = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
 

@@ -52,7 +52,7 @@ func (r Ref) Read(ctx context.Context, reader client.Reader, obj client.Object) 
 	if len(validation.IsDNS1123Label(r.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(r.Name)) > 0 {
 		return apierrors.NewNotFound(corev1.Resource("secrets"), r.Name)
 	}
-	return reader.Get(ctx, r.NamespacedName, obj) //nolint:wrapcheck // by its kind the caller tells what it means
+	return reader.Get(ctx, r.NamespacedName, obj) //nolint:wrapcheck // the caller interprets the error by its kind
 }
 
 // Source finds the Secrets of credentials.

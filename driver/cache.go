@@ -144,7 +144,7 @@ func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Bin
 	return loaded, nil
 }
 
-// compress checks the digest on the way, so that nothing is ever stored under a wrong name.
+// compress verifies the digest on the way, so that no binary is stored under a wrong name.
 func compress(driverBinary Binary) ([]byte, error) {
 	file, err := os.Open(filepath.Clean(driverBinary.Path))
 	if err != nil {

@@ -23,13 +23,13 @@ const (
 	maxRedirects    = 10
 )
 
-// FetchOptions say what to fetch and where to put it.
+// FetchOptions are the source and the destination of a download.
 type FetchOptions struct {
 	// Name of the driver, as in docker-machine-driver-<name>.
 	Name string
 	// URL of the binary, of the binary gzipped, or of a tar, tar.gz or zip that holds it.
 	URL string
-	// Checksum of what URL serves, in hex; see ChecksumKind.
+	// Checksum of the file at the URL, in hex; see ChecksumKind.
 	Checksum string
 	// SkipChecksum accepts anything when Checksum is empty.
 	SkipChecksum bool
@@ -125,7 +125,8 @@ func (o FetchOptions) download(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return fail(v3.DownloadFailedReason, "downloading the driver: %w", withoutURL(err))
 	}
-	// The checksum is of the file as it lies on the server; asked for nothing, net/http would ask for gzip and unpack it.
+	// The checksum is of the file on the server; by default net/http would request gzip and unpack
+	// it.
 	request.Header.Set("Accept-Encoding", "identity")
 	client := &http.Client{Transport: o.Transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if len(via) >= maxRedirects {
@@ -171,7 +172,7 @@ func withoutURL(err error) error {
 	if !ok {
 		return err
 	}
-	// This one has the address inside, and no type to tell it by.
+	// This error contains the address and has no type.
 	if strings.Contains(wrapped.Err.Error(), "Location header") {
 		return errors.New("the server redirects to an address that cannot be read")
 	}

@@ -27,7 +27,7 @@ const (
 	BinaryPrefix = "docker-machine-driver-"
 
 	maxMembers = 10_000
-	// maxOthers is how many drivers of other names an error tells.
+	// maxOthers is how many drivers with other names an error lists.
 	maxOthers = 5
 	// maxDirectoryBytes is far above the size of a zip directory with maxMembers members.
 	maxDirectoryBytes = 4 << 20
@@ -36,8 +36,8 @@ const (
 	headSize      = 512
 )
 
-// installFrom installs the driver's binary, which it looks for by the content's first bytes and, in an archive, by name.
-// Nothing but that one member is ever written to disk.
+// installFrom installs the driver's binary, which it recognises by the content's first bytes and,
+// in an archive, by name. It writes only that one member to disk.
 func installFrom(content io.ReaderAt, size int64, opts FetchOptions) (Binary, error) {
 	// A zip's offsets are the sender's; outside the section they are an end of file, on an *os.File they would look like a
 	// fault of our disk.
@@ -190,7 +190,7 @@ func refuseHugeZip(content io.ReaderAt, size int64) error {
 // documents are the suffixes of files that are not binaries.
 var documents = []string{".md", ".txt", ".json", ".md5", ".sha1", ".sha256", ".sha512", ".sha256sum", ".sha512sum", ".sig", ".asc", ".pem", ".exe"}
 
-// members recognises the driver among the names in an archive, and remembers what else looked like one.
+// members recognises the driver among the names in an archive, and remembers other candidates.
 type members struct {
 	want   string
 	count  int
@@ -228,7 +228,7 @@ func (m *members) notFound() error {
 	return fail(v3.NotADriverReason, "the archive has no member %s%s (it has %d members)", BinaryPrefix, m.want, m.count)
 }
 
-// shorten quotes a name that may be long and hold anything, for people to read.
+// shorten quotes a name, which may be long and contain any characters, for display.
 func shorten(name string) string {
 	const most = 100
 	if len(name) > most {

@@ -19,7 +19,8 @@ import (
 
 var hashes = map[string]func() hash.Hash{"md5": md5.New, "sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
 
-// verify compares the file with a checksum whose kind its length tells; an empty checksum accepts anything.
+// verify compares the file with a checksum whose length decides its kind; an empty checksum accepts
+// any file.
 func verify(file *os.File, checksum string) error {
 	kind, err := ChecksumKind(checksum)
 	if err != nil {

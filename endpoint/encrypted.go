@@ -20,8 +20,10 @@ import (
 var AgentLimits = Limits{Connections: 6000, ConnectionsPerAddress: 3000, NewPerSecond: 100, NewAtOnce: 500,
 	ReadTimeout: 20 * time.Second, WriteTimeout: 30 * time.Second}
 
-// Encrypted makes a server with TLS that a manager starts on every replica and before anything else; name is the port's in metrics. It speaks no HTTP/2: who
-// grants no window there has 128 answers of one connection stand in memory, which no limit of requests sees once they are written.
+// Encrypted creates a server with TLS that a manager starts on every replica and before anything
+// else; name is the port's in metrics. It does not speak HTTP/2: a client that grants no window
+// there keeps 128 responses of one connection in memory, which no limit of requests counts once
+// they are written.
 func Encrypted(ctx context.Context, name, address string, handler http.Handler, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
 	l Limits) (*manager.Server, error) {
 	bound, err := listen(ctx, name, address, l)

@@ -78,8 +78,8 @@ func (c *connection) Close() error {
 
 type permitKey struct{}
 
-// Plain makes a server without TLS, for metrics, health or profiles, that a manager starts before anything else; nil when the
-// address is 0.
+// Plain creates a server without TLS, for metrics, health or profiles, that a manager starts before
+// anything else. It returns nil if the address is 0.
 func Plain(ctx context.Context, name, address string, handler http.Handler, l Limits) (*manager.Server, error) {
 	if address == "0" {
 		return nil, nil
@@ -95,7 +95,8 @@ func Plain(ctx context.Context, name, address string, handler http.Handler, l Li
 type Limits struct {
 	// Connections in all, and of one client address.
 	Connections, ConnectionsPerAddress int
-	// NewPerSecond and NewAtOnce are how fast connections of one client address may begin; 0 for who likes. One that comes sooner is closed unread.
+	// NewPerSecond and NewAtOnce are the rate and the burst of new connections of one client
+	// address; 0 means unlimited. Excess connections are closed unread.
 	NewPerSecond, NewAtOnce int
 	// ReadTimeout is the time for one request to arrive, from its first byte to the last of its body, and for a TLS handshake.
 	ReadTimeout time.Duration
@@ -103,7 +104,8 @@ type Limits struct {
 	WriteTimeout time.Duration
 }
 
-// WebhookLimits are far above what API servers need: each keeps one or two HTTP/2 connections and sends a body at once.
+// WebhookLimits are far above the needs of API servers: each keeps one or two HTTP/2 connections
+// and sends a body in one go.
 var WebhookLimits = Limits{Connections: 256, ConnectionsPerAddress: 64, ReadTimeout: 5 * time.Second, WriteTimeout: 20 * time.Second}
 
 // PlainLimits are for metrics and health.
@@ -117,8 +119,9 @@ const (
 	idleTimeout = 90 * time.Second
 	// maxHeader is the size of a request's header; an API server's has some 300 bytes.
 	maxHeader = 8 << 10
-	// maxStreams and streamBuffer bound what one HTTP/2 connection makes the server hold before a handler runs, and where its answers are not taken. An
-	// API server that needs more opens another.
+	// maxStreams and streamBuffer bound the memory of one HTTP/2 connection before a handler runs,
+	// and for responses that the client does not read. An API server that needs more opens another
+	// connection.
 	maxStreams, streamBuffer = 32, 256 << 10
 )
 
@@ -131,7 +134,7 @@ func newHTTPServer(handler http.Handler, l Limits) *http.Server {
 			SendPingTimeout: 30 * time.Second, PingTimeout: l.ReadTimeout},
 		// Errors of handshakes are dropped: any client could fill the log with them.
 		ErrorLog: log.New(io.Discard, "", 0),
-		ConnContext: func(ctx context.Context, conn net.Conn) context.Context { // lets a handler prefer its connection
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context { // allows a handler to prefer its connection
 			if encrypted, ok := conn.(*tls.Conn); ok {
 				conn = encrypted.NetConn()
 			}
@@ -151,7 +154,7 @@ var refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 // Rejections returns a function that counts a rejection at a port, or an end of something that was admitted before.
 func Rejections(port, what string) func() { return refusals.WithLabelValues(port, what).Inc }
 
-// RegisterMetrics adds what this package counts to controller-runtime's registry; once.
+// RegisterMetrics adds this package's metrics to controller-runtime's registry; call it once.
 func RegisterMetrics() error { return metrics.Registry.Register(refusals) }
 
 // Metrics serves controller-runtime's registry. It limits concurrent responses because each is

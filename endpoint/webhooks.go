@@ -32,7 +32,8 @@ type WebhookOptions struct {
 	// ClientCA signs the certificates of API servers. Requests without such a certificate are not
 	// read. If nil, any client may call.
 	ClientCA *x509.CertPool
-	// Strip takes from a request's path what only API servers know; of a request without it nothing is read. Nil: the path is as it is.
+	// Strip removes the secret prefix from a request's path, which only API servers know. Requests
+	// without it are not read. If nil, the path stays unchanged.
 	Strip func(path string) (rest string, ok bool)
 	// Limits; WebhookLimits when zero.
 	Limits Limits
@@ -121,7 +122,7 @@ func (s *Webhooks) address() string { return net.JoinHostPort(s.opts.Host, strco
 // StartedChecker connects to the server.
 func (s *Webhooks) StartedChecker() healthz.Checker {
 	const patience = 5 * time.Second
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: patience}, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is ourselves, and nothing is sent
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: patience}, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // our own server, and no data is sent
 	return func(*http.Request) error {
 		if !s.started.Load() {
 			return errors.New("the webhook server has not been started yet")
@@ -137,7 +138,8 @@ func (s *Webhooks) StartedChecker() healthz.Checker {
 }
 
 const (
-	// maxBody is what controller-runtime takes for a review: an old and a new object of at most 3 MiB each, and the rest.
+	// maxBody is controller-runtime's limit for a review: an old and a new object of at most 3 MiB
+	// each, and the rest.
 	maxBody = 7 << 20
 	// smallBody separates usual bodies from rare large ones: large bodies wait for each other,
 	// small ones never wait for a large one.
@@ -214,7 +216,7 @@ func (b *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.next.ServeHTTP(w, r)
 }
 
-// read allocates the whole body, as the permit says.
+// read allocates the memory for the whole body, which the permit covers.
 func (b *bodies) read(controller *http.ResponseController, r *http.Request, permit *limit.Permit[netip.Addr]) ([]byte, error) {
 	if err := permit.IfHeld(func() error { return controller.SetReadDeadline(time.Now().Add(b.readTimeout)) }); err != nil {
 		return nil, err

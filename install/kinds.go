@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/charts"
 )
 
-// FieldOwner is the field owner of what this package applies.
+// FieldOwner is the field owner of this package's objects.
 const FieldOwner = "drover-manager"
 
 // establishTimeout is how long the API server may take to serve new kinds.

@@ -58,7 +58,7 @@ func Objects(ctx context.Context, c client.Client, owner *metav1.OwnerReference)
 	applier := apply.Applier{Client: c, Reader: c, Owner: FieldOwner}
 	drivers := metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: DriversReaderName}
 	objects := []client.Object{
-		// What drivers can do in it is kept small; foreign code runs in its probe pods.
+		// The rights of drivers in it are restricted: foreign code runs in its probe pods.
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driver.CacheNamespace, Labels: map[string]string{
 			"app.kubernetes.io/part-of": "drover", "pod-security.kubernetes.io/enforce": "restricted"}}},
 		&rbacv1.Role{

@@ -23,7 +23,7 @@ type Predefined struct {
 // retryDelay is how long to wait after a NodeDriver could not be created: our own webhook may not answer yet.
 const retryDelay = 2 * time.Second
 
-// NeedLeaderElection says that one replica is enough.
+// NeedLeaderElection returns true: one replica is enough.
 func (p *Predefined) NeedLeaderElection() bool { return true }
 
 // Start creates the missing NodeDrivers and ends.

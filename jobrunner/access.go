@@ -18,8 +18,9 @@ func ServiceAccount(t Task) *corev1.ServiceAccount {
 	}
 }
 
-// Role lets the pod read and write its one state Secret, by name, and nothing else. A probe may also write the driver
-// cache, and take a damaged part out of it; only containers without driver code have its token.
+// Role allows the pod to read and write only its own state Secret, by name. A probe may also write
+// the driver cache and delete a damaged part of it; only containers without driver code have its
+// token.
 func Role(t Task) *rbacv1.Role {
 	rules := []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"secrets"},

@@ -1,7 +1,8 @@
-// Package jobrunner is stage 4: it turns a machine into the Job that creates or removes its server, and a finished Job
-// into an outcome.
+// Package jobrunner is stage 4: it turns a machine into the Job that creates or removes its server,
+// and a finished Job into an outcome.
 //
-// It reads the facts of one machine (driver, options, credential, bootstrap data) and writes, through pure builders, the
-// request Secret, the service account with its role, and the Job; it reads back the result document that the pod left in
-// the state Secret. What runs inside the pod is package jobrunner/operation. The machine controller comes next.
+// It reads the facts of one machine (driver, options, credential, bootstrap data). Through pure
+// builders it writes the request Secret, the service account with its role, and the Job. It reads
+// back the result document that the pod left in the state Secret. Package jobrunner/operation runs
+// inside the pod. The machine controller uses the outcome.
 package jobrunner

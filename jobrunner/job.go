@@ -59,7 +59,7 @@ func (t Task) job(pod corev1.PodSpec) *batchv1.Job {
 	}
 }
 
-// stage is one container of a probe. Nothing but its name is in its command line.
+// stage is one container of a probe. Its command line contains only its name.
 func (t Task) stage(name string, mounts ...corev1.VolumeMount) corev1.Container {
 	base := []corev1.VolumeMount{
 		mount(requestVolume, RequestDir, true), mount(tmpVolume, "/tmp", false), mount(homeVolume, HomeDir, false)}

@@ -40,7 +40,7 @@ func InstanceName(machineName string, limit int) (string, error) {
 	return fit(machineName, machineName, limit), nil
 }
 
-// CheckInstanceName reports whether a driver's cloud takes a name, and what to do when it does not.
+// CheckInstanceName returns an error with the remedy if a driver's cloud does not accept a name.
 func CheckInstanceName(driver, name string) error {
 	rule := clouds.Of(driver).Names
 	if rule.Longest > 0 && len(name) > rule.Longest {

@@ -23,12 +23,13 @@ type Evidence struct {
 	Attempt   int32
 	// Job of the attempt; nil when it is gone.
 	Job *batchv1.Job
-	// Pods of the Job; they tell more than it does, but may be gone. Those of earlier attempts may be among them: they tell
-	// nothing of this one, but nothing may start beside them.
+	// Pods of the Job. They have more details than the Job, but may be gone. Pods of earlier
+	// attempts may be among them: they do not count for this attempt, but no Job may start beside
+	// them.
 	Pods []corev1.Pod
 	// State of the machine; of a probe or a scan, its result Secret read as one.
 	State state.State
-	// Now tells pods that were to have ended from those that still may; without it, none is said to be overdue.
+	// Now decides which terminating pods are overdue; if it is zero, none is.
 	Now time.Time
 }
 
@@ -81,17 +82,17 @@ type Verdict struct {
 	Class   string
 	Reason  string
 	Message string
-	// Start and End of the attempt, as far as known.
+	// Start and End of the attempt, if known.
 	Start, End time.Time
 	// Made is true if the attempt made a server.
 	Made bool
-	// Result is the pod's own word; nil when it left none.
+	// Result is the pod's own result; nil if the pod left none.
 	Result *state.Result
 }
 
-// OutcomeOf judges an attempt. The pod's own result counts before what Kubernetes says of it: a success is believed at
-// once, a failure when the Job has ended, for only then can another one start. A Job that is gone has ended when no pod of
-// it is left that may run.
+// OutcomeOf judges an attempt. The pod's own result takes precedence over Kubernetes' status. A
+// success counts immediately, a failure only when the Job has ended, because only then another Job
+// can start. A Job that was deleted has ended when none of its pods can still run.
 func OutcomeOf(e Evidence) Verdict {
 	result, mine := e.own(e.State.Result)
 	if mine && result.Outcome == state.Succeeded {
@@ -136,7 +137,7 @@ func fromResult(r state.Result) Verdict {
 		Start: r.StartTime, End: r.EndTime, Made: r.Made, Result: &r}
 }
 
-// made reports whether the journal says that the attempt had the cloud make a server.
+// made reports whether the journal records that the attempt made a server.
 func (e Evidence) made() bool {
 	journal := e.State.Journal.Value
 	if !e.State.Journal.IsRead() || journal.Operation != e.Operation || journal.Attempt != e.Attempt {
@@ -146,7 +147,8 @@ func (e Evidence) made() bool {
 	return made && e.Operation == state.Create
 }
 
-// overdueSlack is how long after the end of its grace period a pod may still be there: its node's kubelet has to kill it and to say so.
+// overdueSlack is how long a pod may exist after its grace period: its node's kubelet must kill it
+// and report that.
 const overdueSlack = time.Minute
 
 // DueAt returns when a terminating pod is overdue; zero if the pod is not terminating or has ended.

@@ -23,7 +23,7 @@ var stuck = map[string]string{
 	"RunContainerError":          rkev1.PodPendingReason,
 }
 
-// HeldUp says why a pod does not run yet; empty when nothing is known to hold it up.
+// HeldUp returns why a pod does not run yet, or empty strings.
 func HeldUp(pod *corev1.Pod) (reason, message string) {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		waiting := status.State.Waiting
@@ -40,7 +40,7 @@ func HeldUp(pod *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// explainPod says why a pod ended, where its own result does not.
+// explainPod returns why a pod ended without its own result.
 func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	switch pod.Status.Reason {
 	case "Evicted":
@@ -57,7 +57,9 @@ func explainPod(pod *corev1.Pod) (reason, class, message string) {
 	for i, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		ended := status.State.Terminated
 		if ended != nil && ended.Reason == "OOMKilled" {
-			if i < len(pod.Status.InitContainerStatuses) { // no accident in a probe: nothing but the driver can have used that much, and would do so again
+			// Not by chance in a probe: only the driver can have used so much memory, and would do
+			// so again.
+			if i < len(pod.Status.InitContainerStatuses) {
 				return rkev1.OutOfMemoryReason, rkev1.ClassInvalid, "the driver exceeded the memory limit of its container: do not use it, or raise the manager's setting for the Job's resources"
 			}
 			return rkev1.OutOfMemoryReason, rkev1.ClassUnknown, "the pod exceeded its memory limit: raise the manager's setting for the Job's resources"

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PullSecret is the copy of the manager's pull Secrets that one Job pulls its image with, in the namespace of the Job; nil when the manager has none
-// for it. It has one list of registries, made of all.
+// PullSecret returns a copy of the manager's pull Secrets in the Job's namespace, for pulling the
+// Job's image, or nil if the manager has none. It merges their lists of registries.
 func PullSecret(t Task) (*corev1.Secret, error) {
 	if len(t.PullSecrets) == 0 {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 
 // Keys of the request Secret, which is mounted at RequestDir in the pod.
 const (
-	// RequestDir is where the pod finds the request Secret.
+	// RequestDir is the mount path of the request Secret in the pod.
 	RequestDir = "/run/drover/request"
 	// RequestKey holds a Request as JSON.
 	RequestKey = "request.json"
@@ -46,9 +46,10 @@ type Request struct {
 	Public []string `json:"public,omitempty"`
 	// Secrets are the values, besides CredentialEnv, that must be redacted from every output.
 	Secrets []string `json:"secrets,omitempty"`
-	// Tags are put on the server where the driver has a flag for tags or labels, and looked for by the finder.
+	// Tags are set on the server if the driver has a flag for tags or labels. The finder searches
+	// for them.
 	Tags map[string]string `json:"tags,omitempty"`
-	// Namespace and StateSecret tell where to keep state; for Probe the Secret takes the result.
+	// Namespace and StateSecret name the Secret for the state; for Probe it takes the result.
 	Namespace   string `json:"namespace"`
 	StateSecret string `json:"stateSecret"`
 	// StateUID is the UID of that Secret. If it differs, the Job or the Secret was restored from a
@@ -56,13 +57,14 @@ type Request struct {
 	StateUID types.UID `json:"stateUID,omitempty"`
 	// ProviderIDTemplate of an external driver; may be empty.
 	ProviderIDTemplate string `json:"providerIDTemplate,omitempty"`
-	// ProviderID the user has set, if any; then none is derived.
+	// ProviderID that the user has set, if any; then none is derived.
 	ProviderID string `json:"providerID,omitempty"`
 	// HasBootstrap is true if BootstrapKey is present (it may be empty for a server without
 	// bootstrap data).
 	HasBootstrap bool `json:"hasBootstrap,omitempty"`
-	// SSHTimeoutSeconds bounds the login where SSHContact does not: to record the host key after the server was made (120 when 0)
-	// and, for drivers without a user data flag, to bootstrap (300 when 0).
+	// SSHTimeoutSeconds bounds the login if SSHContact does not: to record the host key after the
+	// server was made (120 by default) and, for drivers without a user data flag, to bootstrap (300
+	// by default).
 	SSHTimeoutSeconds int32 `json:"sshTimeoutSeconds,omitempty"`
 	// SSHContact is the machine's own.
 	SSHContact rkev1.SSHContact `json:"sshContact,omitzero"`
@@ -75,12 +77,13 @@ type Request struct {
 	// requested another attempt. The user has then checked the cloud, and no server of this or an
 	// earlier attempt exists.
 	Looked int32 `json:"looked,omitempty"`
-	// Registered says from which server the machine's agent had registered when the manager asked for this attempt. It is empty
-	// where the manager cannot know: the bootstrap data is another provider's.
+	// Registered is the server from which the machine's agent had registered when the manager
+	// requested this attempt. It is empty if the manager cannot know, because the bootstrap data
+	// comes from another provider.
 	Registered string `json:"registered,omitempty"`
 	// Abandon makes Remove succeed although resources may remain: the user has given them up.
 	Abandon bool `json:"abandon,omitempty"`
-	// Scan tells Scan which servers to remove; without it they are only listed.
+	// Scan lists the servers that Scan removes; without it they are only listed.
 	Scan []ScanTarget `json:"scan,omitempty"`
 	// ScanNotAfter is when Scan must begin no removal any more: by then a server may have a machine again.
 	ScanNotAfter time.Time `json:"scanNotAfter,omitzero"`
@@ -103,7 +106,7 @@ type ScanTarget struct {
 	Beside string `json:"beside,omitempty"`
 }
 
-// MachineRef says which machine a server belongs to; it becomes tags of the server.
+// MachineRef is the machine that a server belongs to; it becomes tags of the server.
 type MachineRef struct {
 	Namespace   string `json:"namespace"`
 	Name        string `json:"name"`

@@ -13,7 +13,7 @@ import (
 // MadeBudget is how many attempts may make a server and then fail, since something was changed: each of them costs money.
 const MadeBudget = 5
 
-// Failure is a failed attempt, as far as it decides when the next one may start.
+// Failure holds the facts of a failed attempt that decide when the next one may start.
 type Failure struct {
 	// Operation that failed.
 	Operation state.Operation
@@ -50,7 +50,7 @@ var backOffs = map[string]backOff{
 	rkev1.ClassCapacity:  {first: 2 * time.Minute, most: time.Hour, shared: true},
 	rkev1.ClassThrottled: {first: time.Minute, most: 30 * time.Minute, shared: true},
 	rkev1.ClassTransient: {first: 15 * time.Second, most: 15 * time.Minute},
-	// An outage is often not told as one.
+	// Clouds often do not report an outage as one.
 	rkev1.ClassUnknown: {first: 30 * time.Second, most: 30 * time.Minute},
 }
 
@@ -67,7 +67,7 @@ func NextAttempt(f Failure) (at time.Time, stopped bool) {
 	return f.End.Add(wait + jitter), false
 }
 
-// Wait is the pause after the nth failure of a class in a row, without what spreads many machines.
+// Wait returns the pause after the nth failure of a class in a row, without jitter.
 func Wait(class string, n int32) time.Duration {
 	b := cmp.Or(backOffs[class], backOffs[rkev1.ClassUnknown]) // a class that is not in the table counts as unknown
 	wait := b.first
@@ -77,6 +77,6 @@ func Wait(class string, n int32) time.Duration {
 	return min(wait, b.most)
 }
 
-// IsShared reports whether a failure of this class is the cloud's answer to all machines that ask the same with the same
-// credential: one of them has to try, and the others need not.
+// IsShared reports whether a failure of this class applies to all machines with the same request
+// and credential: one of them must retry, and the others need not.
 func IsShared(class string) bool { return backOffs[class].shared }

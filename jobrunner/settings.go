@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Settings are what every Job has in common; cmd/manager reads them from its flags.
+// Settings apply to all Jobs; cmd/manager reads them from its flags.
 type Settings struct {
 	// Image holds cmd/machine; one for all Jobs.
 	Image string
 	// ImagePullPolicy of the image; the cluster's default when empty.
 	ImagePullPolicy corev1.PullPolicy
-	// ImagePullSecrets are names of Secrets in PullNamespace, where the manager runs. Those that are not there must be where the Job runs.
+	// ImagePullSecrets are names of Secrets in PullNamespace, where the manager runs. A Secret that
+	// does not exist there must exist in the Job's namespace.
 	ImagePullSecrets []string
 	PullNamespace    string
 	// NodeSelector and Tolerations say where Jobs may run.
@@ -38,7 +39,8 @@ type Settings struct {
 	// GracePeriod is the time that a pod has to save its results after SIGTERM; 90 seconds by
 	// default.
 	GracePeriod time.Duration
-	// SSHTimeout bounds the login to a server of a machine that says no other; the pod's own defaults when 0.
+	// SSHTimeout bounds the login to a server if the machine sets no timeout; 0 selects the pod's
+	// own defaults.
 	SSHTimeout time.Duration
 	// ScratchSize limits each of the pod's writable directories; 512Mi by default.
 	ScratchSize resource.Quantity
@@ -73,7 +75,8 @@ func (s Settings) WithDefaults() Settings {
 	return s
 }
 
-// nodes says where pods may run: on nodes that can run the image, unless the user's selector says otherwise.
+// nodes returns where pods may run: on nodes that can run the image, unless the user's selector
+// overrides it.
 func (s Settings) nodes() (map[string]string, *corev1.Affinity) {
 	selector := map[string]string{corev1.LabelOSStable: "linux"}
 	if len(s.Architectures) == 1 {
@@ -88,8 +91,9 @@ func (s Settings) nodes() (map[string]string, *corev1.Affinity) {
 			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: s.Architectures}}}}}}}
 }
 
-// env is the environment of every container. It holds no secrets: those are in the request Secret. Each setting of the proxy is there in
-// both spellings, for programs read one or the other. The cluster's own API is never proxied.
+// env returns the environment of every container. It contains no secrets: they are in the request
+// Secret. Each proxy setting has both spellings, because programs read one or the other. The
+// cluster's own API is never proxied.
 func (s Settings) env() []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: "HOME", Value: HomeDir}, {Name: "TMPDIR", Value: "/tmp"}}
 	if len(s.CABundle) > 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// StateSecret is the machine's state Secret as the manager writes it: who owns it and which attempt is under way. Its data are
-// the pod's, so that applying this changes none of them. The finalizer keeps it when the machine's children are deleted before
-// their server is.
+// StateSecret is the machine's state Secret as the manager writes it, with its owner and the
+// present attempt. The pod owns its data, so that applying this changes none of it. The finalizer
+// keeps it when the machine's children are deleted before their server is.
 func StateSecret(t Task) (*corev1.Secret, error) {
 	request := t.Request
 	annotations, err := state.Notes{
@@ -42,7 +42,7 @@ func CredentialSecret(t Task) (*corev1.Secret, error) {
 	return secret(meta, rkev1.MachineCredentialSecretType, map[string][]byte{state.CredentialKey: credential}), nil
 }
 
-// ResultSecret is where a probe leaves its result.
+// ResultSecret is the Secret for a probe's result.
 func ResultSecret(t Task) *corev1.Secret {
 	return secret(t.meta(t.Request.StateSecret, t.jobLabels()), rkev1.MachineStateSecretType, nil)
 }

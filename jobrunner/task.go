@@ -13,10 +13,11 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// maxSecret is what fits into a Secret with its metadata; the API's limit is 1 MiB for the data.
+// maxSecret is the size that fits into a Secret with its metadata; the API's limit is 1 MiB for the
+// data.
 const maxSecret = 1000 << 10
 
-// Task is one Job to be: what to do, for whom, how.
+// Task describes a Job to create: its operation, its machine and its settings.
 type Task struct {
 	// Settings of all Jobs.
 	Settings Settings

@@ -21,7 +21,7 @@ const (
 	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 	// tokenSeconds is how long a token is good; kubelet renews it in time.
 	tokenSeconds = 3600
-	// readOnlyMode lets the pod's group read.
+	// readOnlyMode allows the pod's group to read.
 	readOnlyMode = 0o440
 )
 
@@ -48,8 +48,8 @@ func (t Task) volumes() []corev1.Volume {
 	}}
 	volumes := []corev1.Volume{t.secret(requestVolume, items...), {Name: tokenVolume, VolumeSource: token}, t.scratch(tmpVolume), t.scratch(homeVolume)}
 	if len(t.Settings.CABundle) > 0 {
-		// In a directory of its own: all certificates of a directory in SSL_CERT_DIR are trusted, and bootstrap data may
-		// hold some.
+		// A separate directory: all certificates of a directory in SSL_CERT_DIR are trusted, and
+		// bootstrap data may contain some.
 		volumes = append(volumes, t.secret(caVolume, corev1.KeyToPath{Key: CABundleKey, Path: CABundleKey}))
 	}
 	return volumes

@@ -41,7 +41,7 @@ func (b *Buckets[K]) Allow(key K, now time.Time) bool {
 // would be longer, or if n is greater than the burst.
 func (b *Buckets[K]) Wait(ctx context.Context, key K, n int) error { return b.of(key).WaitN(ctx, n) }
 
-// Tokens returns how many tokens the bucket of a key has, and takes none.
+// Tokens returns the number of tokens in the bucket of a key, without taking any.
 func (b *Buckets[K]) Tokens(key K, now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

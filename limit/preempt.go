@@ -13,8 +13,8 @@ var ErrPreempted = errors.New("preempted, because other callers waited")
 type PreemptiveOptions struct {
 	// Total is the cap for all keys together, and PerKey the cap for one key.
 	Total, PerKey int64
-	// KeepOwn says that a key at its cap, or with more than the others, gets no further permit. Otherwise its
-	// new permit preempts its oldest one.
+	// KeepOwn rejects a further permit for a key that is at its cap, or holds more than the others.
+	// Otherwise its new permit preempts its oldest one.
 	KeepOwn bool
 	// Rejected is called for each permit that is rejected or preempted; it may be nil.
 	Rejected func()
@@ -31,7 +31,7 @@ type Preemptive[K comparable] struct {
 	keys  map[K]*held[K]
 }
 
-// held is what one key holds, the oldest permit first.
+// held are the permits of one key, the oldest first.
 type held[K comparable] struct {
 	used    int64
 	permits list.List

@@ -33,7 +33,7 @@ type waiter struct {
 	ahead int
 }
 
-// NewQueue makes a Queue; a limit of 0 sets none.
+// NewQueue creates a Queue; a limit of 0 means unlimited.
 func NewQueue[K comparable](limit int) *Queue[K] {
 	return &Queue[K]{Limit: limit, holders: map[K]string{}, waiting: map[K]*waiter{}, wake: func(K) {}}
 }

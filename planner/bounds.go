@@ -70,8 +70,8 @@ func boundOf(field string) bound {
 	return otherFields
 }
 
-// checkBounds returns an error that names the first field of a specification that exceeds a bound. It
-// decodes nothing. The error repeats no value: a value may be a secret.
+// checkBounds returns an error that names the first field of a specification that exceeds a bound.
+// It decodes nothing. The error quotes no value: a value may be a secret.
 func checkBounds(spec *rkev1.RKEControlPlaneSpec) error {
 	for _, field := range fieldsOf(reflect.ValueOf(spec).Elem()) {
 		if field.value.IsZero() {

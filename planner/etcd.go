@@ -54,7 +54,8 @@ func checkSnapshots(etcd *rkev1.ETCD) error {
 	return nil
 }
 
-// uploads sets where snapshots go; what spec.etcd.s3 leaves open the credential may say.
+// uploads sets the destination of snapshots; the credential fills in the fields that spec.etcd.s3
+// leaves empty.
 func (l *look) uploads(s settings, s3 rkev1.ETCDSnapshotS3) error {
 	credential, err := l.snapshotCredential(s3.CloudCredentialName)
 	if err != nil {

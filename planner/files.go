@@ -110,7 +110,8 @@ func (a Authorities) files() []authorityFile {
 	return append(all, authorityFile{"service.key", "0600", a.ServiceAccountKey})
 }
 
-// plan are the files of the init node. They are there before its first start, so that it makes no authorities of its own; other servers get them from it.
+// plan returns the files for the init node. They exist before its first start, so that it makes no
+// authorities of its own; other servers get them from it.
 func (a Authorities) plan(dataDir string) func() ([]plan.File, error) {
 	return func() ([]plan.File, error) {
 		dir := dataDir + "/server/tls"
@@ -142,7 +143,8 @@ func pinned(user, password string, authority []byte) string {
 // maxChain is more certificates than any authority has.
 const maxChain = 16
 
-// root follows the issuers from the first certificate. Nothing is verified: the chain is the user's own.
+// root follows the issuers from the first certificate. It verifies nothing: the chain is the user's
+// own.
 func root(chain []*x509.Certificate) *x509.Certificate {
 	current := chain[0]
 	for range chain {

@@ -29,11 +29,11 @@ type look struct {
 	// before are the verdicts about machines of earlier tiers.
 	before []Verdict
 	joinTo string
-	// registry has all system images, if the user says so.
+	// registry has all system images, if the user sets it.
 	registry string
-	// otherVersion says that its kubelet runs another version than its applied plan; empty otherwise.
-	otherVersion string
-	// same: its plan is the one that was delivered. Minor: it differs in files only that say so.
+	// otherVersion explains that its kubelet runs another version than its applied plan; empty otherwise.
+	// same is true if its plan is the delivered one, minor if it differs only in files that are
+	// marked as minor.
 	same, minor bool
 }
 
@@ -47,7 +47,7 @@ var machineRules = []func(*look) *fault{
 
 var changeRules = []func(*look) *fault{(*look).earlierTiersDone, (*look).hasTurn}
 
-// observe looks with the rules that hold for every machine, and its progress.
+// observe applies the rules for every machine, and sets its progress.
 func (l *look) observe() *look {
 	l.progress.stand(l.Secret)
 	if l.Joined && l.progress.reason == rkev1.WaitingForAgentReason && len(l.Secret.Data[plan.KeyAgentPublicKey]) == 0 {
@@ -219,7 +219,7 @@ func (l *look) knowsServer() *fault {
 	var there, ready []string
 	for _, m := range l.staying(isControlPlane) {
 		at := l.joinURL(m)
-		there = append(there, cmp.Or(at, current)) // one whose address is not known for now may be the one that it has joined
+		there = append(there, cmp.Or(at, current)) // a machine whose address is unknown for now may be the one that it has joined
 		if at != "" && isDone(l.before, m.Name) {
 			ready = append(ready, at)
 		}
@@ -250,7 +250,7 @@ func (p *planner) joinURL(m *Machine) string {
 	return (&url.URL{Scheme: "https", Host: net.JoinHostPort(addresses[0], port)}).String()
 }
 
-// rendered compares the plan with the one that was delivered, and lets it go: a tier has many.
+// rendered compares the plan with the delivered one, and drops it to save memory: a tier has many.
 func (l *look) rendered() *fault {
 	wanted, raw, f := l.encoded()
 	if f != nil {
@@ -283,7 +283,7 @@ func (l *look) encoded() (plan.Plan, []byte, *fault) {
 	return wanted, raw, refused(wanted, raw, err)
 }
 
-// refused is why a plan cannot be delivered, or was not made, for which there is an error.
+// refused returns why a plan cannot be delivered or rendered; err is the error of rendering.
 func refused(wanted plan.Plan, raw []byte, err error) *fault {
 	if f, is := errors.AsType[*fault](err); is {
 		return f
@@ -324,7 +324,7 @@ func (l *look) earlierTiersDone() *fault {
 // hasTurn gives the machine its turn, if there is one.
 func (l *look) hasTurn() *fault {
 	t := l.turns
-	// A first plan takes nothing away from a cluster.
+	// A first plan does not affect the running cluster.
 	if l.progress.delivered == nil || slices.Contains(t.taken, l.Name) {
 		return nil
 	}

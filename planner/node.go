@@ -28,7 +28,7 @@ func (l *look) addresses(s settings) {
 	if _, given := s["node-ip"]; !given {
 		s.add("node-ip", own...)
 	}
-	// A cloud's controller manager tells external addresses itself.
+	// A cloud's controller manager sets external addresses itself.
 	if _, given := s["node-external-ip"]; !given && len(external) > 0 && s["cloud-provider-name"] == nil {
 		s.add("node-external-ip", external...)
 	}
@@ -142,7 +142,7 @@ func (l *look) registers() (plan.File, error) {
 	return file, err
 }
 
-// kubelet sets by what its Node is known.
+// kubelet sets the arguments that identify its Node.
 func (l *look) kubelet(s settings) {
 	for _, name := range []string{"kubelet-arg", "kubelet-arg+"} {
 		if !s.has(name, "provider-id=") {

@@ -29,7 +29,8 @@ type planner struct {
 	room int
 }
 
-// maxDelivered bounds what one look gives out. A plan that is written has the cluster looked at again.
+// maxDelivered bounds the plans of one reconcile. A plan that is written triggers the next
+// reconcile.
 const maxDelivered = 4 << 20
 
 // Plan decides about a cluster. It does not change the snapshot.
@@ -57,7 +58,7 @@ func Plan(c Cluster) Result {
 	return r
 }
 
-// clusterRules are looked at before any machine.
+// clusterRules are checked before any machine.
 var clusterRules = []func(*planner) *fault{
 	(*planner).bounded, (*planner).releaseKnown, (*planner).versionReachable, (*planner).isComplete, (*planner).initNodeElected,
 }
@@ -79,9 +80,11 @@ func (p *planner) releaseKnown() *fault {
 	return nil
 }
 
-// versionReachable refuses a version that the cluster's servers cannot go to from the one that they run: over a minor version, which Kubernetes does not
-// support (kubernetes.io/releases/version-skew-policy, "kube-apiserver": not even in a cluster of one server), and back by one, for which the data of before
-// has to be restored (docs.k3s.io/upgrades/roll-back).
+// versionReachable rejects a version that the cluster's servers cannot reach from their present
+// one: over a minor version, which Kubernetes does not support
+// (kubernetes.io/releases/version-skew-policy, "kube-apiserver": not even in a cluster of one
+// server), and back by one, which needs a restore of the earlier data
+// (docs.k3s.io/upgrades/roll-back).
 func (p *planner) versionReachable() *fault {
 	wanted := p.release.Number
 	for _, m := range p.Machines {
@@ -117,13 +120,13 @@ func isControlPlane(r Roles) bool { return r.ControlPlane }
 
 const lacksLabel = "none of the cluster's machines that stay has the label %s=true"
 
-// isComplete looks for what every plan needs of the cluster.
+// isComplete checks that the cluster has the facts that every plan needs.
 func (p *planner) isComplete() *fault {
 	switch {
 	case !p.InfrastructureProvisioned:
 		return because(rkev1.WaitingForInfrastructureReason, "the cluster's infrastructure is not provisioned")
 	case len(p.staying(isEtcd)) == 0:
-		switch { // a cluster that has lost its etcd machines is another than one that has none yet
+		switch { // a cluster that has lost its etcd machines differs from one that has none yet
 		case p.bootstrapped():
 			return p.lost()
 		case len(p.staying(func(Roles) bool { return true })) == 0:
@@ -149,8 +152,9 @@ func (p *planner) bootstrapped() bool {
 	})
 }
 
-// lost is said where no machine that stays is known to have the cluster's data and the label of it. One whose label was taken away, as an edit of its
-// MachineDeployment's template does, still has the data.
+// lost reports that no remaining machine has both the cluster's data and the etcd label. A machine
+// that lost the label, for example by an edit of its MachineDeployment's template, still has the
+// data.
 func (p *planner) lost() *fault {
 	for _, m := range p.staying(func(Roles) bool { return true }) {
 		if !m.Roles.Etcd && p.hasMade(m) {
@@ -203,7 +207,7 @@ func (p *planner) preference(m *Machine) int {
 	return points
 }
 
-// warnOfSpec tells what of the specification has no effect.
+// warnOfSpec warns of parts of the specification that have no effect.
 func (p *planner) warnOfSpec() {
 	s := p.Spec
 	for _, field := range []struct {
@@ -279,7 +283,7 @@ func (p *planner) tier(t tier, before []Verdict) []Verdict {
 	}
 	turns := turnsOf(t.at(p.Spec.UpgradeStrategy), len(all))
 	for _, l := range all {
-		// It was given a plan and is not yet as that plan says.
+		// It has a plan that it has not completed.
 		isDone := l.progress.reason == rkev1.UpToDateReason && l.otherVersion == ""
 		if !l.Deleting && l.progress.delivered != nil && !isDone {
 			turns.taken = append(turns.taken, l.Name)

@@ -92,7 +92,8 @@ func applying(data map[string][]byte, checksum string) (reason, message string) 
 	return reason, message
 }
 
-// notTaken tells a machine whose agent never called from one whose agent is late, and from one whose agent cannot take up the plan.
+// notTaken distinguishes an agent that never connected, one that is late, and one that cannot
+// accept the plan.
 func notTaken(data map[string][]byte, checksum string) (reason, message string) {
 	// A failure at a step is one of an earlier order of the same plan.
 	if why := stuck(data, checksum); why != "" {
@@ -115,7 +116,7 @@ func said(data map[string][]byte, checksum string) plan.AgentStatus {
 	return status
 }
 
-// failure is why the last attempt at the plan failed, in the agent's words; empty if none did.
+// failure returns the agent's error of the last attempt at the plan, or an empty string.
 func failure(data map[string][]byte, checksum string) string {
 	switch status := said(data, checksum); {
 	case status.Step != "":
@@ -147,7 +148,7 @@ func stuck(data map[string][]byte, checksum string) string {
 // oneLine is a text of the agent's as a part of a condition's message.
 func oneLine(text string) string { return plan.Head(strings.Join(strings.Fields(text), " "), 1000) }
 
-// health tells which probes of an applied plan are not healthy.
+// health returns which probes of an applied plan are unhealthy.
 func health(data map[string][]byte, probes []string) (reason, message string) {
 	statuses, err := plan.DecodeProbeStatuses(data[plan.KeyProbeStatuses])
 	if err != nil {
@@ -173,7 +174,7 @@ func health(data map[string][]byte, probes []string) (reason, message string) {
 // Delivered holds the planner's facts about a delivered plan. The plan itself, which may be a
 // thousand times as large, need not be kept.
 type Delivered struct {
-	// Checksum is what agents call the plan. Major is the checksum without its minor files.
+	// Checksum identifies the plan for agents. Major is the checksum without its minor files.
 	Checksum string `json:"checksum"`
 	Major    string `json:"major"`
 	// Paths of its files, without directories, including the files that it deletes.
@@ -249,7 +250,8 @@ func NewDelivered(raw []byte) *Delivered {
 	return d
 }
 
-// major is the checksum of a plan without its minor files: one that differs in those only needs no turn.
+// major returns the checksum of a plan without its minor files: a plan that differs only in those
+// needs no turn.
 func major(p plan.Plan) string {
 	p.Files = slices.DeleteFunc(slices.Clone(p.Files), func(f plan.File) bool { return f.Minor })
 	raw, err := json.Marshal(p)

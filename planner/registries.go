@@ -20,8 +20,8 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// registryFiles are registries.yaml of the distribution and of the agent, and the certificates they name. What no server could use is refused here, where it
-// has cost nothing yet.
+// registryFiles returns registries.yaml of the distribution and of the agent, and the certificates
+// they name. It rejects settings that no server could use before they cause damage.
 func (p *planner) registryFiles() ([]plan.File, error) {
 	spec := p.Spec.Registries
 	if spec == nil || len(spec.Mirrors)+len(spec.Configs) == 0 {

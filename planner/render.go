@@ -21,7 +21,7 @@ const (
 	etcDir         = "/etc/rancher/"
 )
 
-// dataDir is where the distribution keeps its data.
+// dataDir returns the distribution's data directory.
 func (p *planner) dataDir() string {
 	if dir := p.Spec.DataDirectories.K8sDistro; dir != "" {
 		return path.Clean(dir)
@@ -134,7 +134,7 @@ func (l *look) install(config settings, files []plan.File) (plan.Instruction, er
 	return plan.Instruction{Command: plan.Command{Name: "install", Image: image, Env: env, Command: "sh", Args: []string{"-c", "run.sh"}}}, nil
 }
 
-// stamp is all that the distribution has to restart for.
+// stamp holds all values whose change requires a restart of the distribution.
 type stamp struct {
 	Generation int64       `json:"generation"`
 	Image      string      `json:"image"`

@@ -30,7 +30,8 @@ type Cluster struct {
 	Endpoint string
 	// InitMachineID is the machine that must be the init node, if the user set one.
 	InitMachineID string
-	// Bootstrapped: the cluster was made once, and its data is nowhere but on its etcd machines. It is remembered where a move takes it along.
+	// Bootstrapped is true if the cluster was created once; its data is only on its etcd machines.
+	// It is stored in an object that a move takes along.
 	Bootstrapped bool
 	// Established: the cluster's API has answered once.
 	Established bool
@@ -41,8 +42,8 @@ type Cluster struct {
 	OlderState  string
 	Tokens      Tokens
 	Authorities Authorities
-	// Objects are the Secrets and ConfigMaps that References names, as far as they are there. TooLarge is the object with which they have more than
-	// MaxObjectBytes, if they do; then those after it are missing.
+	// Objects are the existing Secrets and ConfigMaps that References names. TooLarge is the object
+	// with which they exceed MaxObjectBytes, if they do; the objects after it are then missing.
 	Objects  map[ObjectKey]Object
 	TooLarge *ObjectKey
 	Machines []Machine
@@ -108,14 +109,15 @@ type Machine struct {
 	Roles  Roles
 	// OS is empty for linux.
 	OS string
-	// NodeName is empty where the server's own name is taken.
+	// NodeName is empty if the server's own name is used.
 	NodeName string
 	Deleting bool
-	// Restored says that it is only being deleted because it came from a backup with owners that are not there: its server is left as it is.
+	// Restored is true if it is being deleted only because it came from a backup and its owners do
+	// not exist: its server stays unchanged.
 	Restored bool
-	// Joined says that a Node of the cluster is known to be this machine.
+	// Joined is true if a Node of the cluster is known to be this machine.
 	Joined bool
-	// KubeletVersion is what its Node says that it runs, such as v1.36.3+k3s1; empty while that is not known.
+	// KubeletVersion is its Node's version, such as v1.36.3+k3s1; empty while it is unknown.
 	KubeletVersion string
 	// Provisioned is the infra machine's status; ProviderID and addresses come from it, too.
 	Provisioned              bool
@@ -126,7 +128,8 @@ type Machine struct {
 	EarlierNode Node
 	NodeLabels  map[string]string
 	NodeTaints  []corev1.Taint
-	// Invalid is why something that the machine or its infra machine says of its Node cannot be used; empty otherwise. Labels and taints have no problem then.
+	// Invalid explains which setting for its Node, in the machine or its infra machine, is invalid;
+	// empty otherwise. Labels and taints are valid then.
 	Invalid string
 	// Secret is its plan Secret; nil until the bootstrap provider has made it.
 	Secret *Secret
@@ -144,7 +147,8 @@ type Secret struct {
 	JoinedTo  string
 	// AgentServer is the server from which the agent has registered, as its cloud names it; empty if the agent does not know.
 	AgentServer string
-	// SilentSince is when an agent was heard last that has lost its access by now; zero for one that has not, or is not known.
+	// SilentSince is the time of the last contact with an agent that has lost its access; zero if
+	// it has not, or if it is unknown.
 	SilentSince time.Time
 	// Overdue: the plan is applied, and for longer than ProbesPatience the machine is not as it should be.
 	Overdue bool
@@ -156,7 +160,7 @@ const ProbesPatience = 5 * time.Minute
 // MaxReferences bounds how many objects a control plane may name.
 const MaxReferences = 100
 
-// MaxObjectBytes bounds what of these objects is used, all together.
+// MaxObjectBytes bounds the used content of these objects in total.
 const MaxObjectBytes = 4 << 20
 
 // References returns the objects that a control plane names, to read and watch them. It returns nil
@@ -169,7 +173,8 @@ func References(spec rkev1.RKEControlPlaneSpec) []ObjectKey {
 	return slices.SortedFunc(maps.Keys(named), func(a, b ObjectKey) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
 }
 
-// Uses are the keys of the objects that a control plane names which its plans are made from: what else they hold need not be kept.
+// Uses maps the objects that a control plane names to the keys that its plans use: other keys need
+// not be kept.
 type Uses map[ObjectKey]map[string]bool
 
 // Keys of registries' Secrets, and of credentials for snapshots.

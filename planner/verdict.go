@@ -12,9 +12,11 @@ import (
 
 // Result is the planner's result: the actions to take and the reported state.
 type Result struct {
-	// Reason and Message are about the cluster; the reason is ReconciledReason when nothing is left to do.
+	// Reason and Message are about the cluster; the reason is ReconciledReason if all machines are
+	// up to date.
 	Reason, Message string
-	// Machines has a verdict for each machine, in the order in which machines change. It is empty where the cluster as a whole waits.
+	// Machines has a verdict for each machine, in the order in which machines change. It is empty
+	// if the cluster as a whole waits.
 	Machines []Verdict
 	// Warnings are about configuration that is passed on or passed over.
 	Warnings []string
@@ -30,14 +32,14 @@ type Verdict struct {
 	Reason, Message string
 	// Object is the Secret or ConfigMap that the reason is about, if it is about one.
 	Object ObjectKey
-	// Progress is how far it has come with the plan that it was given before, as a reason of its own, and ProgressMessage what there is to say of that; both are
-	// empty without one.
+	// Progress is its progress with its previous plan, as a separate reason; ProgressMessage
+	// explains it. Both are empty without a plan.
 	Progress, ProgressMessage string
 	// Delivery is written into its plan Secret; nil leaves the Secret unchanged.
 	Delivery *Delivery
 }
 
-// Done reports whether the machine is as the specification says.
+// Done reports whether the machine matches the specification.
 func (v Verdict) Done() bool { return v.Reason == rkev1.UpToDateReason }
 
 // isDone reports whether a machine is among those that are done.
@@ -68,7 +70,8 @@ func (d Delivery) Data(old map[string][]byte) map[string][]byte {
 	return data
 }
 
-// fault is why something cannot be rendered or has to wait: a reason and its words, and the object that it is about, if there is one.
+// fault is why a plan cannot be rendered or must wait: a reason, a message, and the object that
+// causes it, if there is one.
 type fault struct {
 	reason, message string
 	object          ObjectKey

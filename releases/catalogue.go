@@ -66,7 +66,7 @@ func Parse(text []byte) (*Catalogue, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the catalogue of releases has %d bytes: at most %d are read", len(text), MaxBytes)
 	}
-	// Looked at before it is decoded, for a few aliases can stand for any amount of text.
+	// Checked before decoding, because a few aliases can expand to any amount of text.
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("reading the catalogue of releases: %w", err)
@@ -134,7 +134,7 @@ func (d Distribution) validate(name string) error {
 			count++
 		}
 		if len(errs) > 10 {
-			break // who wrote it knows by now
+			break // the author has enough errors to fix
 		}
 	}
 	if count > maxReleases {

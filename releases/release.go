@@ -24,9 +24,9 @@ var ErrUnknown = errors.New("unknown release")
 type Release struct {
 	// Version such as v1.36.3+k3s1, and Distribution, k3s or rke2.
 	Version, Distribution string
-	// Number is the version as one that can be compared.
+	// Number is the version in a comparable form.
 	Number *version.Version
-	// Listed says that the catalogue has it, and not only its line.
+	// Listed is true if the catalogue lists the release itself, not only its line.
 	Listed bool
 
 	installer string
@@ -52,7 +52,8 @@ const (
 	Text    Kind = "text"
 )
 
-// Lookup finds a release. Of one that is not listed its line is known, unless the catalogue has the listed ones only.
+// Lookup finds a release. For a release that is not listed, it uses the data of its line, unless
+// the catalogue allows only listed releases.
 func (c *Catalogue) Lookup(name string) (*Release, error) {
 	v, err := parseVersion(name)
 	if err != nil {
@@ -102,7 +103,8 @@ func (d Distribution) kinds() map[role]map[string]Kind {
 	return kinds
 }
 
-// Image is what installs the release. A registry takes Docker Hub's place, unless the catalogue names a host itself.
+// Image returns the image that installs the release. A registry replaces Docker Hub, unless the
+// catalogue names a host.
 func (r *Release) Image(registry string) string {
 	image := r.installer
 	first, _, _ := strings.Cut(image, "/")

@@ -73,6 +73,7 @@ func Config(alias string, access Access, files ConfigFiles) (string, error) {
 	return out.String(), nil
 }
 
-// loginName also knows DOMAIN\user and the account of a machine, user$. Newer OpenSSH expands tokens and variables in User, where
-// older ones would take an escape for a part of the name, and a ProxyCommand of the user's may hand it to a shell.
+// loginName also matches DOMAIN\user and the account of a machine, user$. Newer OpenSSH expands
+// tokens and variables in User, where older versions take an escape as part of the name, and a
+// user's ProxyCommand may pass it to a shell.
 var loginName = regexp.MustCompile(`^[\pL\pN_](\\?[\pL\pN_.@+-])*\$?$`)

@@ -32,7 +32,8 @@ type Options struct {
 	Dialer Dialer
 	// Timeout bounds connecting and logging in; 30 seconds when 0.
 	Timeout time.Duration
-	// Learn is called with the known_hosts line of the server's key when none is recorded. Nil refuses unknown keys.
+	// Learn is called with the known_hosts line of the server's key if none is recorded. If nil,
+	// unknown keys are rejected.
 	Learn func(knownHosts []byte) error
 	// KeepAlive is how often the server is asked whether it is still there; after three times that long without an answer the
 	// connection is closed. 15 seconds when 0.
@@ -86,7 +87,8 @@ func Dial(ctx context.Context, access Access, options Options) (*Client, error) 
 	return client, nil
 }
 
-// handshake closes the connection when the context ends first, for the SSH library knows no contexts.
+// handshake closes the connection if the context ends first, because the SSH library does not
+// support contexts.
 func handshake(ctx context.Context, connection net.Conn, access Access, config *ssh.ClientConfig) (*Client, error) {
 	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	transport, channels, requests, err := ssh.NewClientConn(connection, access.Address(), config)
@@ -102,7 +104,8 @@ func handshake(ctx context.Context, connection net.Conn, access Access, config *
 	return &Client{ssh: ssh.NewClient(transport, channels, requests), closed: make(chan struct{})}, nil
 }
 
-// keepAlive closes a connection whose server has fallen silent, for a command on a server that is gone would wait for ever.
+// keepAlive closes a connection whose server has fallen silent, because a command on a server that
+// is gone would wait for ever.
 func (c *Client) keepAlive(every time.Duration) {
 	for pause := time.NewTimer(every); ; pause.Reset(every) {
 		select {

@@ -13,7 +13,7 @@ var (
 	ErrNoKey = errors.New("the state holds no SSH private key")
 	// ErrNoAddress means that the state names no address of the server.
 	ErrNoAddress = errors.New("the state names no address of the server")
-	// ErrHostKeyUnknown means that no host key was recorded and none may be learned.
+	// ErrHostKeyUnknown means that no host key is recorded and the caller does not accept new ones.
 	ErrHostKeyUnknown = errors.New("no host key of the server is recorded")
 	// ErrHostKeyChanged means that the server showed another host key than the recorded one.
 	ErrHostKeyChanged = errors.New("the server's host key is not the recorded one")
@@ -23,8 +23,8 @@ var (
 	ErrJumpHost = errors.New("the jump host")
 )
 
-// IsRefused reports whether a server answered and takes none of the login's keys. The client of golang.org/x/crypto/ssh has no
-// type for it (client_auth.go, clientAuthenticate).
+// IsRefused reports whether a server answered and rejected all keys of the login. The client of
+// golang.org/x/crypto/ssh has no type for it (client_auth.go, clientAuthenticate).
 func IsRefused(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "ssh: unable to authenticate")
 }

@@ -63,7 +63,8 @@ func RenameKnownHosts(lines []byte, names ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// hostKeyCallback accepts exactly keys; with none, learn is asked, and without learn nothing is accepted.
+// hostKeyCallback accepts exactly keys. Without keys it calls learn, and without learn it rejects
+// every key.
 func hostKeyCallback(access Access, keys []ssh.PublicKey, learn func([]byte) error) ssh.HostKeyCallback {
 	return func(_ string, _ net.Addr, key ssh.PublicKey) error {
 		if len(keys) == 0 {

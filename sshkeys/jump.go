@@ -14,9 +14,9 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// JumpHost connects to a server over another host that lets the same SSH key in, as OpenSSH's ProxyJump does. The host's own key is
-// not verified: who stands in its place can drop the connection, as any host on the way can, and the server's key is verified at
-// its end.
+// JumpHost connects to a server through another host that accepts the same SSH key, like OpenSSH's
+// ProxyJump. The jump host's own key is not verified: an impostor can only drop the connection,
+// like any host on the path, because the server's key is verified end to end.
 type JumpHost struct {
 	// Host is [user@]host[:port]; the default user is the server's, the default port 22.
 	Host string
@@ -39,10 +39,10 @@ func (j JumpHost) DialContext(ctx context.Context, network, address string) (net
 	}
 	if host, port, err := net.SplitHostPort(access.Host); err == nil {
 		access.Host = host
-		access.Port, _ = strconv.Atoi(port) // it is a number, as IsSSHJumpHost says
+		access.Port, _ = strconv.Atoi(port) // it is a number, because IsSSHJumpHost has checked it
 	}
 	access.Host = strings.Trim(access.Host, "[]")
-	// Of an unknown host every key is taken; the one that is shown is kept nowhere.
+	// Every host key is accepted, and not stored.
 	host, err := Dial(ctx, access, Options{Timeout: j.Timeout, Learn: func([]byte) error { return nil }})
 	if err != nil {
 		// An error of the jump host must not look like one of the server.

@@ -97,7 +97,7 @@ func (c *Client) Run(ctx context.Context, command Command) (int, error) {
 	return status, err
 }
 
-// interrupt ends the command of a session and, where that does not, the connection.
+// interrupt ends the command of a session or, if that fails, the connection.
 func (c *Client) interrupt(ctx context.Context, session *ssh.Session, ended <-chan error) error {
 	// A server that no longer reads must not block Run.
 	go func() { _ = session.Signal(ssh.SIGTERM) }()

@@ -11,8 +11,8 @@ import (
 
 // budget bounds one YAML document. The text is bounded before (MaxBytes).
 type budget struct {
-	// marks are the places in the text at which a node can begin: it is counted before anything is parsed, for a parsed node
-	// takes a hundred times the memory of the comma that makes it.
+	// marks are the places in the text at which a node can begin. They are counted before parsing,
+	// because a parsed node takes a hundred times the memory of the comma that makes it.
 	marks int
 	// nodes and bytes of texts once aliases are written out; counted while they are.
 	nodes, bytes int
@@ -61,7 +61,7 @@ func noYAML(err error) error {
 	case found == nil:
 		return errors.New("it is not valid YAML")
 	}
-	line, _ := strconv.Atoi(found[1]) // digits, as the expression says
+	line, _ := strconv.Atoi(found[1]) // digits, because of the expression
 	if parserProblem.MatchString(found[2]) {
 		line++
 	}

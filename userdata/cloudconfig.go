@@ -33,7 +33,7 @@ func (s source) document(scriptPath string) (*yaml.Node, error) {
 		}
 		return document, nil
 	case Empty, Jinja, MultiPart, Opaque:
-		// There is nothing in them that could be merged as a mapping.
+		// They contain nothing that could be merged as a mapping.
 	}
 	return mapping(), nil
 }
@@ -214,8 +214,8 @@ func mergeValue(first, second *yaml.Node, path string) error {
 	case first.Kind == yaml.MappingNode:
 		return mergeMaps(first, second, path+".")
 	case first.Kind == yaml.SequenceNode:
-		// A plain item that the first list has already is left out, such as a package or the user "default"; of commands none is
-		// left out, for a second run is not the first.
+		// A plain item that the first list already has is left out, such as a package or the user
+		// "default". All commands are kept, because a second run may have another effect.
 		commands, present := path == "runcmd" || path == "bootcmd", slices.Clone(first.Content)
 		for _, item := range second.Content {
 			same := func(other *yaml.Node) bool { return other.Kind == yaml.ScalarNode && other.Value == item.Value }

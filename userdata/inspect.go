@@ -115,7 +115,8 @@ func Check(driver string, input Input) error {
 	return nil
 }
 
-// atLeast is how many bytes of user data the source becomes at the least; of a script that fits as it is nothing is said, for packing takes its memory.
+// atLeast returns the minimum number of bytes of user data that the source becomes. It returns 0
+// for a script that fits unpacked, because packing takes the memory of the whole script.
 func (s Summary) atLeast(data []byte, largest int) (int, error) {
 	switch {
 	case s.Format != Script:

@@ -18,7 +18,7 @@ type TooLargeError struct {
 	Limit  int
 }
 
-// Error says how far the data is over the limit.
+// Error names the size of the data and the limit.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("the user data has %d bytes, driver %s takes at most %d", e.Size, e.Driver, e.Limit)
 }

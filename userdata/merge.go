@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Input is what becomes a server's user data.
+// Input is the input for a server's user data.
 type Input struct {
 	// Bootstrap is the data of the bootstrap Secret; may be empty.
 	Bootstrap []byte
@@ -16,10 +16,12 @@ type Input struct {
 	User []byte
 	// Hostname is set unless the data sets one; empty leaves it to the cloud.
 	Hostname string
-	// Marker is a word by which one sees on the server whether the bootstrap data arrived: the result makes the file
-	// DeliveredDir/Marker when cloud-init reads it, and Marker.ran when its commands have ended, with the exit code of the last, a
-	// bootstrap script's own. cloud-init has that code too. If the user has data of their own, the result also makes Marker.began
-	// after the user's commands: these can end the one shell script that cloud-init makes of all commands. Without it, or without bootstrap data that can be joined, nothing is added.
+	// Marker is a word by which the arrival of the bootstrap data is visible on the server. The
+	// result creates the file DeliveredDir/Marker when cloud-init reads it, and Marker.ran when its
+	// commands have ended, with the exit code of the last one, or of a bootstrap script. cloud-init
+	// has that code, too. If the user has data of their own, the result also creates Marker.began
+	// after the user's commands: these can end the one shell script that cloud-init makes of all
+	// commands. Without a marker, or without bootstrap data that can be joined, nothing is added.
 	Marker string
 }
 
@@ -36,9 +38,10 @@ type source struct {
 	format Format
 }
 
-// Merge joins the inputs: the user's first, then the bootstrap data. Where both set the same plain value the user's is
-// kept, lists are joined. Scripts become a file of mode 0600 and a command. The result is one #cloud-config if it can be,
-// else a MIME multi-part message; nil if there is nothing to say. Errors can be ErrCannotMerge; none repeats the data.
+// Merge joins the inputs: the user's first, then the bootstrap data. If both set the same plain
+// value, the user's takes precedence; lists are joined. Scripts become a file of mode 0600 and a
+// command. The result is one #cloud-config if possible, else a MIME multi-part message, or nil for
+// empty inputs. Errors can be ErrCannotMerge; none quotes the data.
 func Merge(input Input) ([]byte, error) {
 	user, err := newSource(ofUser, input.User)
 	if err != nil {
@@ -115,7 +118,7 @@ func withoutTemplate(data []byte) []byte {
 	return append(bytes.Clone(data[:start]), rest...)
 }
 
-// passOpaque hands data of an unknown format over untouched when it is alone.
+// passOpaque passes data of an unknown format on unchanged if it is alone.
 func passOpaque(user, boot source) ([]byte, bool, error) {
 	for _, pair := range [][2]source{{user, boot}, {boot, user}} {
 		opaque, other := pair[0], pair[1]

@@ -19,8 +19,9 @@ import (
 
 const (
 	maxParts = 64
-	// mergeHow tells cloud-init to merge a part into the earlier ones as mergeMaps does: lists are joined, plain values of
-	// earlier parts kept. Without it the later part's runcmd would replace the earlier one's.
+	// mergeHow makes cloud-init merge a part into the earlier ones like mergeMaps: lists are
+	// joined, plain values of earlier parts kept. Without it the later part's runcmd would replace
+	// the earlier one's.
 	mergeHow = "list(append)+dict(no_replace,recurse_list)+str()"
 )
 
@@ -69,7 +70,7 @@ func mergeParts(user, boot source, input Input) ([]byte, error) {
 		return nil, fmt.Errorf("merging user data: %d parts, at most %d are accepted", len(parts), maxParts)
 	}
 	for i := range parts {
-		// A part that says itself how it is to be merged is left alone.
+		// A part with its own merge setting stays unchanged.
 		contentType, _, _ := mime.ParseMediaType(parts[i].header.Get("Content-Type"))
 		config := slices.Contains([]string{"text/cloud-config", "text/jinja2", "text/plain", ""}, contentType)
 		if i > 0 && config && parts[i].header.Get("Merge-Type") == "" && parts[i].header.Get("X-Merge-Type") == "" {
@@ -197,7 +198,7 @@ func writeParts(parts []part) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// cleanHeader leaves out what could break out of a header line.
+// cleanHeader leaves out characters that could break out of a header line.
 func cleanHeader(header textproto.MIMEHeader) textproto.MIMEHeader {
 	out := textproto.MIMEHeader{}
 	for key, values := range header {

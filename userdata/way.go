@@ -43,7 +43,7 @@ func ParseWay(text string) (clouds.UserData, error) {
 	return way, nil
 }
 
-// addItem adds one item; flag and habit are said once.
+// addItem adds one item; flag and habit may occur once.
 func addItem(way *clouds.UserData, item string) error {
 	key, value, _ := strings.Cut(item, "=")
 	name, setting, paired := strings.Cut(value, "=")
@@ -86,7 +86,7 @@ type UnknownHabitError struct {
 	Flags  []string
 }
 
-// Error says how to find out and where to say it.
+// Error explains how to find out the form and where to set it.
 func (e *UnknownHabitError) Error() string {
 	return fmt.Sprintf("it is not known how driver %s takes user data: %s may want the text itself, base64 or the path of a file. The driver's documentation or source says it, "+
 		"often its help text too (a file or path means path). Then annotate its NodeDriver: %s=flag=%s,habit=<inline|base64|path|path-early|none>",

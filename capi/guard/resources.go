@@ -30,7 +30,7 @@ type Resources struct {
 	client.Client
 
 	recorder events.EventRecorder
-	// one document is looked at at a time.
+	// one document is checked at a time.
 	mu *sync.Mutex
 }
 
@@ -40,7 +40,7 @@ const (
 	ResourceMissingReason = "ResourceMissing"
 )
 
-// NewResources makes the reader; recorder tells why a ConfigMap or Secret is not applied.
+// NewResources creates the reader; recorder reports why a ConfigMap or Secret is not applied.
 func NewResources(c client.Client, recorder events.EventRecorder) Resources {
 	return Resources{Client: c, recorder: recorder, mu: &sync.Mutex{}}
 }
@@ -68,7 +68,7 @@ func (c Resources) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		}
 	case *corev1.Secret:
 		if read.Type != addonsv1.ClusterResourceSetSecretType {
-			return nil // Cluster API looks into no other, and says so
+			return nil // Cluster API reads no other type, and reports that
 		}
 		for name, data := range read.Data {
 			err = errors.Join(err, checkResource(name, data))
@@ -80,7 +80,7 @@ func (c Resources) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	return err
 }
 
-// checkResource refuses YAML that is more than it looks.
+// checkResource rejects YAML that expands to more than its size.
 func checkResource(key string, content []byte) error {
 	documents := yaml.NewDecoder(bytes.NewReader(content))
 	for nodes := 0; ; {

@@ -29,7 +29,7 @@ const maxNodes = 2000
 // Error explains why a kubeconfig from a Secret is not used. It quotes only names of fields of the
 // kubeconfig, because it is shown to users with read access to Clusters but not to Secrets.
 type Error struct {
-	// Field is where the kubeconfig is refused, such as users[].user.tokenFile.
+	// Field is the rejected field, such as users[].user.tokenFile.
 	Field string
 	// Problem describes the error and the remedy.
 	Problem string
@@ -132,7 +132,7 @@ func refuseFields(at string, fields map[string]any) error {
 	return nil
 }
 
-// isZero reports whether a field says nothing, as tools write it that print every field.
+// isZero reports whether a field has no effect, as in the output of tools that write every field.
 func isZero(value any) bool {
 	switch v := value.(type) {
 	case nil:

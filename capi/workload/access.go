@@ -102,7 +102,7 @@ func (c *Clusters) GetHealthCheckingState(_ context.Context, cluster client.Obje
 // clusterSource is a controller that hears of connections.
 type clusterSource struct {
 	requests func(context.Context, client.Object) []ctrl.Request
-	// silences are how long a cluster must not have answered for the controller to be told.
+	// silences are the durations without a response after which the controller is notified.
 	silences []time.Duration
 	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
 	told     map[client.ObjectKey]time.Time
@@ -128,7 +128,8 @@ func (c *Clusters) GetClusterSource(_ string, requests func(context.Context, cli
 	})
 }
 
-// tell wakes the controllers that want to know that a connection opened or closed, or that a cluster is silent.
+// tell wakes the controllers that subscribed to opened and closed connections, or to silent
+// clusters.
 func (c *Clusters) tell(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, changed bool) {
 	key := client.ObjectKeyFromObject(cluster)
 	known.mu.RLock()
@@ -165,7 +166,7 @@ const KubeconfigAcceptedCondition = "KubeconfigAccepted"
 const (
 	// KubeconfigAcceptedReason: the kubeconfig is used.
 	KubeconfigAcceptedReason = "KubeconfigAccepted"
-	// KubeconfigRefusedReason: the message names the field and what to do.
+	// KubeconfigRefusedReason: the message names the field and the remedy.
 	KubeconfigRefusedReason = "KubeconfigRefused"
 	// AnswerRefusedReason: the API server of the workload cluster answered more than is read, or led elsewhere.
 	AnswerRefusedReason = "AnswerRefused"
@@ -174,7 +175,7 @@ const (
 // connectionOwner is the field manager of the condition.
 const connectionOwner = "drover-workload-connections"
 
-// reportKubeconfig says on the Cluster which field is refused, or that none is any more.
+// reportKubeconfig reports on the Cluster which field is rejected, or that the problem is solved.
 func (c *Clusters) reportKubeconfig(ctx context.Context, cluster *clusterv1.Cluster, name string, refused *kubeconfig.Error) error {
 	if refused == nil && meta.FindStatusCondition(cluster.Status.Conditions, KubeconfigAcceptedCondition) == nil {
 		return nil

@@ -47,13 +47,14 @@ const (
 	// probeInterval and maxProbeFailures are Cluster API's: k8s.io controllers/clustercache, buildClusterAccessorConfig.
 	probeInterval    = 10 * time.Second
 	maxProbeFailures = 5
-	// nextLook is how long after a probe that failed the next one comes, and notAnswering after how many in a row a cluster counts as one that
-	// does not answer: each change in place restarts k3s or RKE2, which mostly is back within these nine seconds. Its connection is kept until maxProbeFailures.
+	// nextLook is the pause after a failed probe. After notAnswering failures in a row a cluster
+	// counts as unreachable: each change in place restarts k3s or RKE2, which is usually back
+	// within these nine seconds. Its connection is kept until maxProbeFailures.
 	nextLook, notAnswering = 3 * time.Second, 4
 	// syncStep is how long a worker waits for the Nodes of a new connection before it does something else, syncTime how long they may take.
 	syncStep, syncTime = 2 * time.Second, time.Minute
-	// minRetry and maxRetry bound the time until a cluster is contacted again; steady is how long a connection must live to be forgiven what
-	// was before.
+	// minRetry and maxRetry bound the time until a cluster is contacted again; steady is how long a
+	// connection must live before earlier failures are forgotten.
 	minRetry, maxRetry, steady = 5 * time.Second, 5 * time.Minute, 10 * time.Minute
 	// workloadQPS and workloadBurst bound the calls to one workload cluster.
 	workloadQPS, workloadBurst = 20, 30
@@ -82,7 +83,7 @@ var _ clustercache.ClusterCache = (*Clusters)(nil)
 // remoteCluster is the state of one Cluster's API server. One worker at a time changes it.
 type remoteCluster struct {
 	mu sync.RWMutex
-	// open is the connection that there is; it is used once its Nodes are there.
+	// open is the present connection; it is used once its Nodes are loaded.
 	open   *connection
 	isUsed bool
 	health clustercache.HealthCheckingState
@@ -127,7 +128,7 @@ func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, er
 	}
 	secrets := &metav1.PartialObjectMetadata{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	// It has a Cluster looked at again, though not more often than a first contact may be made.
+	// It reconciles a Cluster again, but not more often than a first contact may be made.
 	kubeconfigChanged := func(_ context.Context, obj client.Object) []ctrl.Request {
 		name, is := strings.CutSuffix(obj.GetName(), "-"+string(secret.Kubeconfig))
 		key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}
@@ -150,7 +151,7 @@ func New(ctx context.Context, mgr manager.Manager, filter string) (*Clusters, er
 	)
 }
 
-// Reconcile connects to a Cluster's API server, or looks whether it is still there.
+// Reconcile connects to a Cluster's API server, or probes an existing connection.
 func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	key := request.NamespacedName
 	cluster := &clusterv1.Cluster{}
@@ -179,7 +180,7 @@ func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	tenant := c.limits.tenant(key.Namespace)
 	release, ok := tenant.acquire(ctx, tenant.connects, 0)
 	if !ok {
-		return ctrl.Result{RequeueAfter: time.Second + rand.N(time.Second)}, nil //nolint:gosec // spreads load, guards nothing
+		return ctrl.Result{RequeueAfter: time.Second + rand.N(time.Second)}, nil //nolint:gosec // jitter, not security
 	}
 	defer release()
 	was, answered, through, behind := known.connection(), known.answers(), known.through, known.proxied.Load()
@@ -196,7 +197,7 @@ func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// look does one thing with a workload cluster, and says when to come again.
+// look does one step for a workload cluster, and returns when to continue.
 func (c *Clusters) look(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, tenant *tenant) time.Duration {
 	if known.changed.Swap(false) || known.kubeconfig == nil {
 		config, err := c.kubeconfig(ctx, cluster)
@@ -205,7 +206,7 @@ func (c *Clusters) look(ctx context.Context, cluster *clusterv1.Cluster, known *
 			known.kubeconfig = nil
 			wait := known.failed(time.Now())
 			if apierrors.IsNotFound(err) {
-				// Its watch tells when it is there, and then no server has failed yet.
+				// The watch of Secrets notifies when it exists; no server has failed yet.
 				known.failures = 0
 				return maxRetry
 			}
@@ -254,7 +255,7 @@ func (c *Clusters) probe(ctx context.Context, known *remoteCluster, open *connec
 	return probeInterval
 }
 
-// await makes a connection usable as soon as its Nodes are there.
+// await makes a connection usable as soon as its Nodes are loaded.
 func (c *Clusters) await(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster) time.Duration {
 	pending := known.open
 	waiting, cancel := context.WithTimeout(ctx, syncStep)
@@ -323,7 +324,8 @@ func (c *Clusters) wake(key client.ObjectKey) {
 	}
 }
 
-// doubt has a Cluster's server looked at now, if that is not known yet to be away: a watch of it has ended with an error.
+// doubt reconciles a Cluster now if its server counts as reachable, because a watch of it has ended
+// with an error.
 func (c *Clusters) doubt(key client.ObjectKey) {
 	if known := c.find(key); known != nil && known.answers() {
 		c.wake(key)
@@ -339,8 +341,8 @@ func (c *Clusters) Through(cluster client.ObjectKey) string {
 	return ""
 }
 
-// Proxied reports whether the manager has a proxy for the address in a cluster's kubeconfig. Then no server of its control plane is called in its place. OnNode
-// tells when that changes.
+// Proxied reports whether the manager has a proxy for the address in a cluster's kubeconfig. If it
+// has, no server of the control plane is dialled instead. OnNode notifies of changes.
 func (c *Clusters) Proxied(cluster client.ObjectKey) bool {
 	known := c.find(cluster)
 	return known != nil && known.proxied.Load()
@@ -355,7 +357,7 @@ func (c *Clusters) Refused(cluster client.ObjectKey) string {
 	return ""
 }
 
-// Reaches reports whether a cluster's API answers the manager. OnNode tells when that changes.
+// Reaches reports whether a cluster's API answers the manager. OnNode notifies of changes.
 func (c *Clusters) Reaches(cluster client.ObjectKey) bool {
 	known := c.find(cluster)
 	return known != nil && known.answers()
@@ -390,7 +392,7 @@ func (r *remoteCluster) wait() time.Duration {
 	return time.Until(r.next)
 }
 
-// connection is the one that is used, or nil.
+// connection returns the usable connection, or nil.
 func (r *remoteCluster) connection() *connection {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -444,7 +446,7 @@ func (r *remoteCluster) probed(err error, now time.Time) (failures int) {
 	return r.health.ConsecutiveFailures
 }
 
-// failed counts a connection that was not made or was lost, and says when to try again.
+// failed counts a connection that failed or was lost, and returns when to try again.
 func (r *remoteCluster) failed(now time.Time) time.Duration {
 	r.mu.Lock()
 	r.health.LastProbeTime = now
@@ -452,7 +454,7 @@ func (r *remoteCluster) failed(now time.Time) time.Duration {
 	r.failures++
 	r.mu.Unlock()
 	wait := retryAfter(r.failures)
-	return wait + rand.N(wait/4) //nolint:gosec // spreads load, guards nothing
+	return wait + rand.N(wait/4) //nolint:gosec // jitter, not security
 }
 
 // retryAfter doubles with each failure in a row.

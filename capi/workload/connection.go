@@ -35,10 +35,11 @@ const maxRefusals = 3
 // controllerName goes into the user agent with which workload clusters are asked.
 const controllerName = "drover-cluster-api"
 
-// errEnded is why a connection ends when nothing is wrong with it.
+// errEnded is the cause of a connection's end without an error.
 var errEnded = errors.New("the connection is not needed any more")
 
-// connection is what Cluster API needs of one workload cluster: its Nodes from memory, everything else asked for when it is needed.
+// connection is Cluster API's access to one workload cluster: its Nodes from memory, other objects
+// by live requests.
 type connection struct {
 	config  *rest.Config
 	dialer  *dialer
@@ -146,7 +147,7 @@ func (n *connection) connect(ctx context.Context, c *Clusters, tenant *tenant, t
 	return nil
 }
 
-// rawClient is for those who read the bytes of an answer themselves.
+// rawClient is for callers that read the bytes of a response themselves.
 func rawClient(config *rest.Config, httpClient *http.Client) (rest.Interface, error) {
 	raw := rest.CopyConfig(config)
 	raw.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{
@@ -158,7 +159,7 @@ func rawClient(config *rest.Config, httpClient *http.Client) (rest.Interface, er
 	return made, nil
 }
 
-// probe asks the server whether it is there. One try is enough: the caller counts.
+// probe checks whether the server answers. It tries once, because the caller counts failures.
 func (n *connection) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -215,8 +216,8 @@ func (n *connection) end(err error) {
 	n.close()
 }
 
-// nodesCached reads Nodes from memory and asks the server for everything else: what Cluster API wants of other kinds it wants seldom, and
-// a cache of a kind that a ClusterResourceSet names would hold as much as the server likes.
+// nodesCached reads Nodes from memory and other objects live: Cluster API rarely reads other kinds,
+// and a hostile server could fill a cache of a kind that a ClusterResourceSet names.
 type nodesCached struct {
 	client.Client
 	nodes client.Reader
@@ -247,14 +248,14 @@ const maxMappings = 256
 // It keeps only its result, a few hundred bytes each: client-go's discovery would keep megabytes of
 // a hostile server's responses.
 type mapper struct {
-	meta.RESTMapper // knows nothing; it answers what Cluster API does not ask
+	meta.RESTMapper // it has no mappings; it serves methods that Cluster API does not call
 	server          rest.Interface
 
 	mu    sync.Mutex
 	known map[schema.GroupVersionKind]*meta.RESTMapping
 }
 
-// RESTMapping implements meta.RESTMapper for those who name a version.
+// RESTMapping implements meta.RESTMapper for callers that name a version.
 func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	for _, version := range versions {
 		found, err := m.mapping(kind.WithVersion(version))

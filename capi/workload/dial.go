@@ -24,7 +24,7 @@ const (
 	// servers to try. serverTime is the limit for the other servers, at most maxServers, which are
 	// dialled concurrently. Both together leave enough of callTime for a call.
 	ownTime, serverTime, maxServers = 2 * time.Second, time.Second, 6
-	// apiPort is where the API servers of k3s and RKE2 listen.
+	// apiPort is the port of the API servers of k3s and RKE2.
 	apiPort = "6443"
 )
 

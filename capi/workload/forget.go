@@ -33,7 +33,8 @@ func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, fo
 			continue
 		}
 		deleted++
-		// As it was looked at: a kubelet may report it again, or have registered another of its name.
+		// Only in the state that was read: a kubelet may report it again, or have registered
+		// another Node with its name.
 		same := client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}
 		if err = client.IgnoreNotFound(api.Delete(ctx, node.DeepCopy(), same)); err != nil {
 			err = fmt.Errorf("deleting the Node %s of an earlier server in cluster %s: %w", node.Name, cluster, err)
@@ -43,7 +44,8 @@ func (c *Clusters) ForgetNodes(ctx context.Context, cluster client.ObjectKey, fo
 	return stay, err
 }
 
-// isSilent reports whether the kubelet of a Node has not been heard of for so long that the cluster says so.
+// isSilent reports whether the cluster marks a Node as unreachable because its kubelet has been
+// silent for too long.
 func isSilent(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown

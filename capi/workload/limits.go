@@ -50,7 +50,7 @@ var errBusy = errors.New("too many requests to clusters of this namespace are in
 type limited struct {
 	next   http.RoundTripper
 	tenant *tenant
-	// turn waits for the permit of a call; it may be nil. A watch needs none.
+	// turn waits for the permit of a call; it may be nil. A watch needs no permit.
 	turn func(context.Context) (release func(), ok bool)
 	// pages counts lists in pages; nil if the caller counts them.
 	pages *pages
@@ -229,8 +229,8 @@ func (b *boundedBody) Close() error {
 }
 
 const (
-	// maxPaged bounds the lists in pages that a namespace's clusters are giving, in bytes. Cluster API gathers all pages of a list, and the server says
-	// when it was the last.
+	// maxPaged bounds the bytes of paged lists in progress for a namespace's clusters. Cluster API
+	// collects all pages of a list, and the server decides which page is the last.
 	maxPaged = 16 << 20
 	// pagedTime is how long after its last page a list counts as being read.
 	pagedTime = 30 * time.Second
@@ -284,7 +284,7 @@ func (p *pages) add(target *url.URL, bytes int, now time.Time) {
 	if p.lists == nil {
 		p.lists = map[string]pagedList{}
 	}
-	// A page of nothing counts too, so that no list is without end.
+	// An empty page counts, too, so that no list is endless.
 	const least = 16 << 10
 	p.lists[list] = pagedList{bytes: p.lists[list].bytes + max(bytes, least), last: now}
 }

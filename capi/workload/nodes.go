@@ -74,7 +74,7 @@ func (w *nodeWatcher) Watch(informers cache.Cache) error {
 	return nil
 }
 
-// tell calls the listeners when a Node has become what machines look for.
+// tell calls the listeners when a change of a Node concerns machines.
 func (w *nodeWatcher) tell(before, after any) {
 	was, is := idOf(before), idOf(after)
 	if is != was && (is.machine == "" || is.provider != "" || !is.waits) {
@@ -82,7 +82,7 @@ func (w *nodeWatcher) tell(before, after any) {
 	}
 }
 
-// identity is what machines want to know of a Node.
+// identity holds the facts about a Node that concern machines.
 type identity struct {
 	machine                       types.UID
 	provider, hostname, addresses string
@@ -104,8 +104,9 @@ const (
 	nodesPerPage, maxPages = 100, 200
 )
 
-// nodeLists lists Nodes in pages, and counts what client-go gathers of them before it is kept. A list as a stream of events, which client-go
-// prefers (k8s.io/client-go/tools/cache/reflector.go, watchList), would be gathered without end.
+// nodeLists lists Nodes in pages, and counts what client-go has collected before it is kept.
+// client-go prefers a list as a stream of events (k8s.io/client-go/tools/cache/reflector.go,
+// watchList), which would be collected without a bound.
 type nodeLists struct {
 	toolscache.ListerWatcher
 	connection *connection
@@ -155,7 +156,8 @@ type Server struct {
 	// Name and Addresses of the server.
 	Name      string
 	Addresses []string
-	// ProviderID is given to a Node that has none, and whose kubelet waits for no cloud controller to give it one.
+	// ProviderID is set on a Node that has none, unless its kubelet waits for a cloud controller to
+	// set it.
 	ProviderID string
 }
 
@@ -172,7 +174,7 @@ func (c *Clusters) ProviderID(ctx context.Context, cluster client.ObjectKey, ser
 	}
 	found := server.node(nodes)
 	if found == nil || found.Spec.ProviderID == "" && (server.ProviderID == "" || awaitsCloud(found)) {
-		// After the look: the watch begins with all Nodes that are there, so that nothing is missed.
+		// After the read: the watch begins with all existing Nodes, so that none is missed.
 		err := c.Watch(ctx, cluster, &nodeWatcher{cluster: cluster, clusters: c})
 		if err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
 			return "", fmt.Errorf("watching the Nodes of cluster %s: %w", cluster, err)
@@ -310,5 +312,5 @@ func merge(there, wanted []corev1.Taint, ours []string) (merged []corev1.Taint, 
 	return merged, strings.Join(slices.Compact(names), ",")
 }
 
-// nameOf is what tells taints of a Node apart.
+// nameOf returns the identity of a taint on a Node.
 func nameOf(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }

@@ -99,7 +99,7 @@ func (s *scanner) nextOfText(b byte) error {
 	return nil
 }
 
-// maxKey is how much is looked at of a name.
+// maxKey is the length of a name's prefix that is compared.
 const maxKey = len("annotations") + 1
 
 func (s *scanner) endNumber() error {

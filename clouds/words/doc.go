@@ -1,3 +1,4 @@
-// Package words has no code but tests: it holds package clouds against the drivers that are linked and the libraries they use
-// at the clouds. They are large, and package clouds is fuzzed, for which everything that is linked is compiled once more.
+// Package words has only tests: it checks package clouds against the linked drivers and their cloud
+// libraries. The libraries are large, and fuzzing package clouds compiles all linked code once
+// more.
 package words

@@ -16,8 +16,9 @@ import (
 	"github.com/drover-project/drover/limit"
 )
 
-// How many requests may be under way. Agents that are known have places of their own, whatever strangers do, and none of them more than it needs. The
-// places of strangers are all the memory that they can have: some 50 KB each.
+// Limits on concurrent requests. Known agents have their own places, independent of strangers, and
+// each has only as many as it needs. The places of strangers bound their total memory: some 50 KB
+// each.
 const (
 	maxStrangers, maxOfAddress          = 1024, 256
 	maxDownloads, maxDownloadsOfAddress = 256, 64
@@ -48,7 +49,7 @@ type rateLimit struct {
 	rejected func()
 }
 
-// visitor is who sent a request.
+// visitor is the sender of a request.
 type visitor struct {
 	address netip.Addr
 	// ticket is the ticket of a known agent.
@@ -67,7 +68,7 @@ func (v *visitor) who() any {
 
 type visitorKey struct{}
 
-// visitorOf is who sent a request that the guard let in.
+// visitorOf returns the sender of a request that the guard accepted.
 func visitorOf(ctx context.Context) *visitor {
 	v, _ := ctx.Value(visitorKey{}).(*visitor)
 	return v
@@ -159,5 +160,5 @@ var registrations = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "drover_agent_registrations_total", Help: "Answers to agents that registered or renewed their access, by HTTP status",
 }, []string{"code"})
 
-// RegisterMetrics adds what this package counts to controller-runtime's registry; once.
+// RegisterMetrics adds this package's metrics to controller-runtime's registry; call it once.
 func RegisterMetrics() error { return metrics.Registry.Register(registrations) }

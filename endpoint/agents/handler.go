@@ -26,20 +26,21 @@ type Options struct {
 	API *rest.Config
 	// Server is the https address that agents call the endpoint by, without a path.
 	Server string
-	// Authorities are the certificates in PEM that verify the endpoint's, none when the system's do; of several sets that verify it the one with a
-	// checksum (SHA-256, hex), else all.
+	// Authorities returns the certificates in PEM that verify the endpoint's certificate, or none
+	// if the system's authorities do. If several sets verify it, it returns the one with a checksum
+	// (SHA-256, hex), else all.
 	Authorities func(checksum string) []byte
-	// InstallScript is served to who sets a server up by hand.
+	// InstallScript is served to users who set a server up by hand.
 	InstallScript func() ([]byte, error)
 	// Assets are the files of /assets.
 	Assets *Assets
 	// Recorder records events for tokens that were used twice and for addresses whose registrations
 	// are rejected.
 	Recorder events.EventRecorder
-	// TicketSecret seals the tickets of agents that are known; all replicas have the same, and when it changes tickets are worth nothing until the next
-	// renewal. Nil: one of this handler's own.
+	// TicketSecret seals the tickets of known agents. All replicas share it. When it changes,
+	// tickets are invalid until the next renewal. If nil, the handler makes its own.
 	TicketSecret func() []byte
-	// Self is what events about the endpoint itself are about.
+	// Self is the object of events about the endpoint.
 	Self runtime.Object
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -94,5 +95,5 @@ func New(o Options) (http.Handler, error) {
 func answer(w http.ResponseWriter, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(body) //nolint:gosec // texts of ours, none of them HTML, with their type said
+	_, _ = w.Write(body) //nolint:gosec // our own texts, none of them HTML, with their content type
 }

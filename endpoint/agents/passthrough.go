@@ -26,7 +26,7 @@ import (
 const (
 	// maxUpdate is a Secret of 1 MiB as JSON, whose data is base64.
 	maxUpdate = 2 << 20
-	// maxRefusal is far more than an API server says when it refuses something.
+	// maxRefusal is far larger than an API server's error.
 	maxRefusal = 64 << 10
 	// watchLife is longer than any watch: an API server ends those that name no time after 60 minutes at most.
 	watchLife = 65 * time.Minute
@@ -130,7 +130,7 @@ func unanswered(w http.ResponseWriter, r *http.Request, err error) {
 // manager cannot know whether a token is valid.
 func (g *guard) learn(answer *http.Response) error {
 	ctx := answer.Request.Context()
-	if answer.StatusCode >= http.StatusBadRequest { // what says why has to be here before the request is given up; see refusing
+	if answer.StatusCode >= http.StatusBadRequest { // the reason must be read before the request is aborted; see refusing
 		text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
 		if err != nil {
 			return fmt.Errorf("reading the API server's error: %w", err)
@@ -178,14 +178,15 @@ func (u *update) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refusing is the way of an answer to an update. The API server refuses a token before it has read the body; who then sends no
-// more of it would have the proxy, which waits for the rest, hold the request until the server's own limit.
+// refusing handles the response to an update. The API server rejects a token before it has read the
+// body. If the client then stops sending, the proxy, which waits for the rest, would hold the
+// request until the server's own limit.
 type refusing struct {
 	http.ResponseWriter
 	update *update
 }
 
-// Unwrap is what http.ResponseController goes by.
+// Unwrap is for http.ResponseController.
 func (r *refusing) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader ends the reading of a body that its answer did not wait for.
@@ -196,7 +197,8 @@ func (r *refusing) WriteHeader(code int) {
 	r.ResponseWriter.WriteHeader(code)
 }
 
-// isAgents reports whether a request is one that an agent makes: get and update of one plan Secret, list and watch of one by name.
+// isAgents reports whether an agent makes this request: get and update of one plan Secret, list and
+// watch of one by name.
 func isAgents(method string, u *url.URL) bool {
 	if u.EscapedPath() != u.Path {
 		return false

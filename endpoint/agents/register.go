@@ -199,11 +199,12 @@ type claimant struct {
 	// key is the public key as it is stored.
 	key   string
 	token *connect.Token
-	// server is where the agent says that it runs; empty if it does not know.
+	// server is the agent's server as the agent reports it; empty if it does not know.
 	server string
 }
 
-// judge decides from a plan Secret's data: bind says that the token is good and the key is to be its own from now on.
+// judge decides from a plan Secret's data. bind is true if the token is valid and must be bound to
+// the key.
 func (c claimant) judge(data map[string][]byte) (bind bool, err error) {
 	good := c.token != nil && c.token.Matches(string(data[plan.KeyTokenHash]))
 	used := c.token != nil && c.token.Matches(string(data[plan.KeyTokenUsed])) // also when it is burned
@@ -304,8 +305,9 @@ func (r *registrar) grant(ctx context.Context, secret *corev1.Secret, who claima
 		IssuedAt: &issued, ExpiresAt: &token.Status.ExpirationTimestamp.Time, Ticket: ticket})
 }
 
-// noteSeen writes down that the agent was there. One that renews sooner than it has to is not noted each time, and one that cannot be noted now is the next time:
-// an agent is called silent only when it has renewed nothing for as long as its access lasts.
+// noteSeen records that the agent was there. It skips early renewals, and an error is repaired by
+// the next renewal: an agent counts as silent only if it has not renewed for as long as its access
+// lasts.
 func (r *registrar) noteSeen(ctx context.Context, secret *corev1.Secret, now time.Time) {
 	if last, err := time.Parse(time.RFC3339, secret.Annotations[rkev1.AgentSeenAnnotation]); err == nil && now.Sub(last).Abs() < connect.TokenLife/4 {
 		return

@@ -28,7 +28,8 @@ const ShownName = "drover-endpoint-shown"
 
 // Keys of this Secret beside the keys of a TLS Secret.
 const (
-	// nextTrustKey is what verifies the certificate that is announced; it is used at useNextKey.
+	// nextTrustKey holds the authorities that verify the announced certificate, which is used at
+	// useNextKey.
 	nextTrustKey = "next-ca.crt"
 	// earlierKey is the previous content of /cacerts: booting servers may have its checksum.
 	earlierKey = "earlier-ca.crt"
@@ -39,7 +40,7 @@ type given struct {
 	tls.Certificate
 
 	data map[string][]byte
-	// bundle is what verifies it; none when the system's authorities do.
+	// bundle verifies it; empty if the system's authorities do.
 	bundle []byte
 }
 
@@ -101,7 +102,7 @@ func (g *given) trust() []byte {
 	return out
 }
 
-// served is what agents are to trust.
+// served returns the authorities that agents must trust.
 func (g *given) served() []byte {
 	if next := g.data[nextTrustKey]; len(next) > 0 {
 		return slices.Concat(g.trust(), next)
@@ -228,7 +229,7 @@ func (s *Source) announce(ctx context.Context, what, at string) {
 		" afterwards: until then agents receive the authority that verifies it")
 }
 
-// say says it once, however often the Secret is looked at.
+// say reports a sentence once, however often the Secret is read.
 func (s *Source) say(ctx context.Context, kind, reason, what string) {
 	if s.said[what] {
 		return

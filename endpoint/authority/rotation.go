@@ -23,7 +23,8 @@ const (
 	// bundleKey holds the authorities to trust, the oldest first, and a few earlier ones that
 	// servers may have received. Without it, agents trust the authority alone.
 	bundleKey = "ca.crt"
-	// crossKey is the authority, signed by the one before it, and so on back, the newest first: who trusts any of them comes in.
+	// crossKey is the authority, signed by the one before it, and so on, the newest first: a client
+	// that trusts any of them can connect.
 	crossKey = "cross.crt"
 	// requestKey is the value of RotateAnnotation that was obeyed last, and useNextKey when the successor that it asked for is used, in RFC 3339.
 	requestKey = "rotate-request"
@@ -110,7 +111,7 @@ func turn(data map[string][]byte, request string, now time.Time) (map[string][]b
 
 // add makes an authority under two keys, and has agents trust it.
 func add(data map[string][]byte, cert, key string, now time.Time) (err error) {
-	// Names differ, so that who verifies finds the right one.
+	// Names differ, so that a verifying client finds the right authority.
 	data[cert], data[key], err = certificate.Authority("drover endpoint "+now.UTC().Format(time.RFC3339), now, now.Add(life))
 	data[bundleKey] = append(bytes.Clone(data[bundleKey]), data[cert]...)
 	return err

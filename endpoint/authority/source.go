@@ -49,7 +49,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Source holds the certificate for a TLS server, and what verifies it, and keeps both fresh.
+// Source holds the certificate for a TLS server and the authorities that verify it, and renews
+// both.
 type Source struct {
 	certificate.Follower // has Start, which keeps it fresh
 
@@ -62,7 +63,7 @@ type Source struct {
 // shown is the state that the endpoint serves until the Secret is read again.
 type shown struct {
 	cert tls.Certificate
-	// bundle is what verifies the certificate; none when the system's authorities do.
+	// bundle verifies the certificate; empty if the system's authorities do.
 	bundle []byte
 	// known are the bundles that have verified it or will, by their checksum.
 	known map[string][]byte
@@ -72,7 +73,7 @@ type shown struct {
 	secret map[string][]byte
 }
 
-// Load reads what there is, and makes an authority where there never was one.
+// Load reads the Secret, and creates an authority if none ever existed.
 func Load(ctx context.Context, opts Options) (*Source, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -159,13 +160,14 @@ func (s *Source) lookAtOwn(ctx context.Context, _ bool) (time.Time, error) {
 	return again, nil
 }
 
-// signed is a certificate by an authority of ours, which the data of its Secret has, with what verifies it.
+// signed returns a certificate by the authority in its Secret's data, with the bundle that verifies
+// it.
 func signed(data map[string][]byte, now time.Time) (*given, error) {
 	authority, err := read(data, certKey, keyKey)
 	if err != nil {
 		return nil, err
 	}
-	// Nothing lives longer than what signed it.
+	// A certificate must not outlive its authority.
 	end := now.Add(servingLife)
 	if authority.Leaf.NotAfter.Before(end) {
 		end = authority.Leaf.NotAfter
@@ -191,8 +193,9 @@ func (s *Source) show(next *shown) {
 	}
 }
 
-// runs are the bundles that a server may have been told to verify: any number of authorities that stand together. Of more than are ours, such as all that a
-// system trusts, there would be thousands: they are one.
+// runs returns the bundles that a server may have received: any number of consecutive authorities.
+// A bundle with more authorities than Drover keeps, such as all that a system trusts, would give
+// thousands: it counts as one.
 func runs(bundle []byte, now time.Time) map[string][]byte {
 	out, all := map[string][]byte{}, certificate.Valid(bundle, now)
 	if len(all) > maxKept {
@@ -243,7 +246,8 @@ func (s *Source) writeTrusted(ctx context.Context, bundle []byte) error {
 	return nil
 }
 
-// lost is what to put in the place of a Secret that is not there: what this replica knows; nothing, which is to be filled, when there never was one.
+// lost returns the data for a Secret that does not exist: this replica's data, or no data, to be
+// filled in, if it never existed.
 func (s *Source) lost(ctx context.Context) (map[string][]byte, error) {
 	if known := s.current.Load(); known != nil {
 		log.FromContext(ctx).Info("Creating the Secret of the endpoint's authority again after its deletion", "secret", s.Secret)

@@ -15,13 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Follower looks at a Secret when it has changed, and at certain times.
+// Follower reads a Secret when it has changed, and at certain times.
 type Follower struct {
 	// Client watches the Secret.
 	Client client.WithWatch
 	// Secret is its namespace and name.
 	Secret client.ObjectKey
-	// Look is called at the start and after each change, and again when the time that it gave is there; after an error, in ten seconds.
+	// Look is called at the start, after each change, and at the time that it returned; after an
+	// error, in ten seconds.
 	Look func(ctx context.Context, changed bool) (again time.Time, err error)
 	// Now is the clock.
 	Now func() time.Time
@@ -30,7 +31,7 @@ type Follower struct {
 // RetryDelay is how long Start waits after a failure.
 const RetryDelay = 10 * time.Second
 
-// NeedLeaderElection says that every replica runs it.
+// NeedLeaderElection returns false: every replica runs it.
 func (f *Follower) NeedLeaderElection() bool { return false }
 
 // Start goes on until the context ends.

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ClockSkew is how far the clock of who verifies may be behind ours.
+// ClockSkew is how far a verifying client's clock may be behind ours.
 const ClockSkew = time.Hour
 
 // Authority makes an authority that signed itself, and its key, in PEM.
@@ -45,7 +45,8 @@ func Serving(names []string, by *tls.Certificate, now, end time.Time) (cert, key
 	return issue(template, by)
 }
 
-// Cross has an authority's name and key signed by another authority, so that who trusts the other trusts this one too, as long as the other lives.
+// Cross signs an authority's name and key by another authority, so that a client that trusts the
+// other trusts this one, too, while the other is valid.
 func Cross(of, by *tls.Certificate) ([]byte, error) {
 	serial, err := serialNumber()
 	if err != nil {

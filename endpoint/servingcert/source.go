@@ -50,7 +50,7 @@ type Source struct {
 
 	opts    Options
 	current atomic.Pointer[pair]
-	// told is what Changed took last.
+	// told is the last successful input of Changed.
 	told atomic.Pointer[told]
 }
 

@@ -85,7 +85,7 @@ func (s *session) contactServer(ctx context.Context) {
 		s.log.printf("%v", err)
 	}
 	if len(s.result.Notes) == notes && s.result.Delivery == told && bytes.Equal(s.knownHosts, s.state.Data[state.SSHKnownHostsKey]) {
-		return // nothing was learned that is worth a write
+		return // no new facts to store
 	}
 	s.result.ContactUntil = time.Time{}
 	if err := s.addContact(ctx, saved); err != nil {
@@ -110,8 +110,8 @@ func (s *session) addContact(ctx context.Context, saved []byte) error {
 	return s.saveAll(ctx)
 }
 
-// connect logs in, waiting until the server lets us. The host key is believed only once the login succeeded: before
-// cloud-init has run, a server may show the host key of its image.
+// connect logs in and retries until the server accepts the login. It trusts the host key only after
+// a successful login: before cloud-init has run, a server may present the host key of its image.
 func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Client, error) {
 	s.logLogin()
 	deadline := time.Now().Add(limit)
@@ -127,7 +127,7 @@ func (s *session) connect(ctx context.Context, limit time.Duration) (*sshkeys.Cl
 			return nil, err
 		}
 		if sshkeys.IsRefused(err) && (s.profile.NoServer || errors.Is(err, sshkeys.ErrJumpHost)) {
-			// The host was there before: nothing on it has yet to bring the key.
+			// The host existed before: it will not get the key later.
 			return nil, fail(rkev1.SSHUnauthorizedReason, rkev1.ClassUnauthorized, s.refusal(err, sshkeys.Fingerprint(s.publicKey)))
 		}
 		if time.Now().Add(wait).After(deadline) {
@@ -147,7 +147,7 @@ func (s *session) logLogin() {
 	s.log.printf("logging in to %s as %s%s with the key %s", s.access().Address(), s.access().User, over, sshkeys.Fingerprint(s.publicKey))
 }
 
-// refusal says which keys a host does not take that was there before.
+// refusal returns the error for keys that an existing host rejects.
 func (s *session) refusal(err error, keys string) error {
 	if errors.Is(err, sshkeys.ErrJumpHost) {
 		return fmt.Errorf("the jump host rejects the machine's SSH key %s: authorize the key there, or let the driver use a key that the jump host accepts: %w", keys, err)
@@ -185,7 +185,7 @@ func (s *session) tryKeys(ctx context.Context) (*sshkeys.Client, error) {
 // keysFor returns the keys to try on a host; kept is the key in the state.
 func (s *session) keysFor(kept sshkeys.KeyPair) []sshkeys.KeyPair {
 	if public, err := sshkeys.PublicOf(kept.Private, s.dir.Name); err == nil {
-		kept.Public = public // of a machine that was taken over the state may have none
+		kept.Public = public // the state of a machine that was taken over may have no public key
 	}
 	given := sshkeys.KeyPair{Private: s.request.Files[s.profile.NeedsKey]}
 	var err error
@@ -327,7 +327,7 @@ func (s *session) proveDelivery(ctx context.Context, client *sshkeys.Client) err
 	}
 }
 
-// awaitCommands looks on for a while whether the commands of data that has arrived end.
+// awaitCommands waits for a while until the commands of delivered data have ended.
 func (s *session) awaitCommands(ctx context.Context, client *sshkeys.Client) error {
 	for since, wait := time.Now(), pollInterval; time.Since(since) < commandsTimeout; wait = min(2*wait, maxPause) {
 		if err := finder.Pause(ctx, wait); err != nil {
@@ -349,7 +349,7 @@ func (s *session) awaitCommands(ctx context.Context, client *sshkeys.Client) err
 	return nil
 }
 
-// cutShort says that cloud-init never came to the commands of the bootstrap data.
+// cutShort records that cloud-init never ran the commands of the bootstrap data.
 func (s *session) cutShort() {
 	s.delivered(false, "cloud-init on the server has ended without the commands of the bootstrap data: an earlier command in runcmd of the machine's own user data "+
 		"ended the shell script that cloud-init makes of all commands (exit, exec, or set -e before a command that failed). Run such commands in a shell of their own: "+
@@ -381,8 +381,9 @@ func (s *session) deliveryMark() string {
 	return s.marker()
 }
 
-// askCloudInit returns ran and with which exit code, arrived, unbegun if cloud-init has ended before the commands of the bootstrap data, absent, or the status that cloud-init tells. It needs no rights on the
-// server. The mark of an earlier version has no code: it is taken for a 0.
+// askCloudInit returns "ran" with the exit code, "arrived", "unbegun" if cloud-init has ended
+// before the commands of the bootstrap data, "absent", or cloud-init's own status. It needs no
+// rights on the server. The mark of an earlier version has no code, which counts as 0.
 func (s *session) askCloudInit(ctx context.Context, client *sshkeys.Client) (string, int, error) {
 	file := sshkeys.Quote(s.options.DeliveredDir + "/" + s.deliveryMark())
 	var out bytes.Buffer

@@ -80,7 +80,7 @@ func (s *session) checkNamesakes(ctx context.Context, before state.Phase) error 
 
 // makeServer asks the driver for a new server.
 func (s *session) makeServer(ctx context.Context) error {
-	s.finder = finder.For(s.request.Driver.Name, s.values) // by now also where the options say
+	s.finder = finder.For(s.request.Driver.Name, s.values) // the options may now name another place
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *session) makeServer(ctx context.Context) error {
 	if !s.profile.InSteps {
 		return nil
 	}
-	// A pod that dies from here on leaves a finished server, which must not look like one that is not.
+	// A pod that dies after this point leaves a finished server, which must not look unfinished.
 	if err := s.saveProgress(ctx); err != nil {
 		s.log.printf("storing that the server is complete: %v", err)
 	}
@@ -125,7 +125,8 @@ func (s *session) prepare(ctx context.Context) error {
 	return nil
 }
 
-// addNames gives the server its tags, and the machine's name where the driver would give it another, unless the user has named it.
+// addNames sets the server's tags, and the machine's name if the driver would choose another one
+// and the user did not set one.
 func (s *session) addNames() error {
 	if given, known := s.values[s.profile.Tags.Flag]; known && s.profile.Tags.Flag != "" && len(s.request.Tags) > 0 {
 		if ours := s.profile.Tags.Ours(given, s.request.Tags); ours != "" {
@@ -154,8 +155,9 @@ func (s *session) checkKey() error {
 	return nil
 }
 
-// addKey brings an ed25519 key where the driver uses one that it finds or is given. It is in the state before the cloud knows
-// it, so that whatever crashes, the server can be logged in to and the key can be found at the cloud again.
+// addKey creates an ed25519 key if the driver can use an existing one. The key is in the state
+// before the cloud knows it, so that after any crash the login works and the key can be found at
+// the cloud.
 func (s *session) addKey() error {
 	flag := s.profile.KeyFile
 	current, known := s.values[flag]
@@ -188,7 +190,7 @@ func (s *session) declareIntent(ctx context.Context) error {
 		return err
 	}
 	if !s.profile.NoServer {
-		// What belonged to a server that is gone.
+		// The data of a server that is gone.
 		for _, key := range []string{state.ServerKey, state.SSHPrivateKeyKey, state.SSHPublicKeyKey, state.SSHKnownHostsKey} {
 			changes[key] = nil
 		}
@@ -211,14 +213,15 @@ const (
 	pollTimeout  = 5 * time.Second
 	// saveInterval is for changes of the record that name no new server.
 	saveInterval = 15 * time.Second
-	// cancelGrace is how long a cancelled driver may go on when it has not yet said which server it made.
+	// cancelGrace is how long a cancelled driver may go on if it has not yet named its server.
 	cancelGrace = 6 * time.Second
 )
 
 // recorder polls the driver's record while it creates.
 type recorder struct {
 	s *session
-	// before is the record right before the create; kept the one that was saved last; names what that names.
+	// before is the record right before the create; kept is the last saved record, and names its
+	// classification.
 	before clouds.Record
 	kept   []byte
 	names  recordNames
@@ -291,7 +294,8 @@ func (r *recorder) named() (names recordNames, isKnown bool) {
 		// A driver without profile is believed to have made a server as soon as its record changes.
 		return max(names, namesServer), s.profile.ByName
 	case s.naming() == byRecord && len(clouds.Missing(template, s.record)) < len(clouds.Missing(template, r.before)):
-		// What fills a part of the template may be the server's ID, though another part stays empty.
+		// A value for a part of the template may be the server's ID, even if another part stays
+		// empty.
 		names = max(names, mayName)
 	}
 	return names, names != mayName

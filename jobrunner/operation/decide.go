@@ -45,7 +45,8 @@ func isCreated(phase state.Phase) bool {
 
 func (e evidence) isNamed() bool { return e.record >= namesServer }
 
-// goesByName reports whether the driver knows a server by the machine's name, always or where it has no ID.
+// goesByName reports whether the driver identifies a server by the machine's name, always or if it
+// has no ID.
 func (e evidence) goesByName() bool { return e.naming == byName || e.naming == byNameOrID }
 
 // ask asks the finder, longer when the answer to a request was lost.
@@ -157,8 +158,8 @@ func (e evidence) clearName() action {
 	return giveUp
 }
 
-// afterFailure: a server that exists is left to the next attempt, which takes it. Where the record has to have an ID and has
-// none, what exists is not proved to be ours.
+// afterFailure leaves an existing server to the next attempt, which takes it over. If the record
+// needs an ID and has none, an existing server is not proven to be ours.
 func (e evidence) afterFailure() action {
 	switch {
 	case e.phase == state.PhaseGone:
@@ -241,7 +242,8 @@ func (e evidence) afterRemoval() action {
 	return e.whatRemains()
 }
 
-// namesakeFirst asks whether the server of the machine's name is another's, where a tag tells, before the driver removes it.
+// namesakeFirst checks the tag of the server with the machine's name, if it has one, before the
+// driver removes it.
 func (e evidence) namesakeFirst() action {
 	if e.naming != byName || mayHaveServer(e.phase) && !e.tagged {
 		return removeByDriver
@@ -255,7 +257,7 @@ func (e evidence) namesakeFirst() action {
 		if !mayHaveServer(e.phase) {
 			return nothingLeft
 		}
-		// Of a server that is gone, what belonged to it may be there.
+		// The server is gone, but its other resources may exist.
 		return map[driverSays]action{driverUnasked: askDriver, saysExists: spareNamesake, saysNothing: giveUp, saysGone: removeByDriver}[e.driver]
 	case noFinder, foundOne, foundUseless:
 	}
@@ -289,13 +291,13 @@ func (e evidence) whatRemains() action {
 	return mayExist
 }
 
-// isCertain reports whether it is known without the finder that the driver has left nothing.
+// isCertain reports whether the driver has certainly left nothing, without asking the finder.
 func (e evidence) isCertain() bool {
 	switch {
 	case e.tag == tagAnothers && e.naming == byName, e.removal == removed && e.isNamed():
 		return true
 	case e.removal == removed, e.removal == removedNothing:
-		return e.driver == saysGone && e.record != mayName // which may have nothing by which it could be there
+		return e.driver == saysGone && e.record != mayName // such a record may not identify any server
 	}
 	return false
 }

@@ -27,7 +27,8 @@ const (
 	slowCall  = 3 * time.Minute
 )
 
-// restore brings back what earlier attempts left: the machine directory, the record, the journal, the keys.
+// restore restores the data of earlier attempts: the machine directory, the record, the journal,
+// the keys.
 func (s *session) restore() error {
 	dir, err := s.dir.Restore(s.state.Data[state.ExtractedConfigKey])
 	if err == nil {
@@ -58,8 +59,8 @@ func (s *session) restore() error {
 	return nil
 }
 
-// startDriver starts the driver afresh and gives it the values of its flags. tolerant leaves out what does not fit, for a
-// removal must not fail on account of it.
+// startDriver starts a new driver process and sets the values of its flags. tolerant leaves out
+// invalid values, because they must not fail a removal.
 func (s *session) startDriver(ctx context.Context, tolerant bool) error {
 	s.stopDriver()
 	path, err := s.binary(ctx)
@@ -110,8 +111,8 @@ func (s *session) valuesOf(flags []crdgen.Flag, tolerant bool) (map[string]any, 
 	return values, nil
 }
 
-// placed are the values with the place where an earlier attempt may have made the server: options that say another one now
-// are for a server that is yet to be made.
+// placed returns the values with the place where an earlier attempt may have made the server.
+// Options that now name another place apply to the next server.
 func (s *session) placed() map[string]any {
 	if !mayHaveServer(s.journal.Phase) || s.record == nil {
 		return s.values
@@ -170,8 +171,9 @@ func (s *session) driverEnv(path string) []string {
 	return append(env, "PATH="+filepath.Dir(path)+string(os.PathListSeparator)+"/usr/local/bin:/usr/bin:/bin", "HOME="+s.options.Home)
 }
 
-// binary is our own for a built-in driver. Others come from the cache, where the probe put them verified, and only if that
-// fails from their address, and then they must be the same: a removal needs no download.
+// binary returns the path of the driver: our own binary for a built-in driver. Other drivers come
+// from the cache, where the probe stored them verified. If that fails, they are downloaded and must
+// be the same binary; a removal usually needs no download.
 func (s *session) binary(ctx context.Context) (string, error) {
 	if s.request.Driver.Builtin {
 		return s.options.Self, nil

@@ -29,7 +29,7 @@ type duplicates struct {
 	registered, recorded string
 }
 
-// verdict is what happens to the further servers.
+// verdict is the action on the further servers.
 type verdict string
 
 const (
@@ -101,7 +101,7 @@ func (s *session) settleDuplicates(ctx context.Context) error {
 	return nil
 }
 
-// startsInert reports whether a new server has nothing of the bootstrap data until the Job brings it over SSH.
+// startsInert reports whether a new server has no bootstrap data until the Job sends it over SSH.
 func (s *session) startsInert() bool {
 	return !s.request.HasBootstrap || s.way.Habit == clouds.None
 }

@@ -18,14 +18,16 @@ type evidence struct {
 	tagged bool
 	// tag is the owner, by its tag, of the server that the record names.
 	tag tagSays
-	// driver and finder are what these two said last. After a removal both have to be asked again.
+	// driver and finder are their last answers. After a removal both must be asked again.
 	driver driverSays
 	finder finderSays
 	// removal is the outcome of the driver's removal.
 	removal removal
-	// inherited says that the state is of an earlier machine of this name: it came from a backup, or another management cluster.
+	// inherited is true if the state belongs to an earlier machine of this name: it came from a
+	// backup or another management cluster.
 	inherited bool
-	// looked says that the user has looked at the cloud since it was asked for a server, and wants another.
+	// looked is true if the user has checked the cloud since the server was requested, and wants
+	// another.
 	looked bool
 	// refusal classifies the error of a failed create.
 	refusal refusal
@@ -35,11 +37,12 @@ type evidence struct {
 type purpose int
 
 const (
-	// forCreate: a server of an earlier attempt is taken, or surely none is there before one is made.
+	// forCreate: take over the server of an earlier attempt, or make sure that none exists before
+	// creating one.
 	forCreate purpose = iota
-	// forFailure: the driver's create has failed; what did it leave?
+	// forFailure: find out whether a failed create has left a server.
 	forFailure
-	// forRemove: nothing may be left.
+	// forRemove: make sure that no server is left.
 	forRemove
 )
 
@@ -71,13 +74,14 @@ const (
 	namesID
 )
 
-// tagSays is whose server the tag says it is.
+// tagSays is the owner of a server by its tag.
 type tagSays int
 
 const (
 	tagUnread tagSays = iota
-	// tagOurs is also said of a server without a tag of ours (taken over, or made before there were tags), of one that is not
-	// there, and where the cloud has no tags that could be read: the record is believed then.
+	// tagOurs also stands for a server without our tags (taken over, or created before Drover set
+	// tags), for a server that does not exist, and for a cloud without readable tags: the record
+	// then counts.
 	tagOurs
 	tagAnothers
 	tagUnreadable
@@ -102,7 +106,7 @@ const (
 	// foundNoneYet: the answer to a lost request may still come.
 	foundNoneYet
 	foundNone
-	// foundOne is finished, and its key is at hand.
+	// foundOne: one finished server whose key is available.
 	foundOne
 	// foundUseless: several servers, or one that is unusable.
 	foundUseless
@@ -117,7 +121,8 @@ type removal int
 const (
 	notTried removal = iota
 	removed
-	// removedNothing: the driver says that something is not there, which may be something else than the server.
+	// removedNothing: the driver reports that an object does not exist, which may not be the
+	// server.
 	removedNothing
 	removalFailed
 )
@@ -133,7 +138,7 @@ const (
 	refusedName
 )
 
-// action is what to do next.
+// action is the next step.
 type action int
 
 const (
@@ -141,9 +146,10 @@ const (
 
 	// readTag reads whose the server is that the record names.
 	readTag action = iota
-	// askDriver asks the driver whether the server exists that it goes by.
+	// askDriver asks the driver whether its server exists.
 	askDriver
-	// find asks the finder; search asks longer, for a server whose answer was lost; findAgain is the second of two.
+	// find asks the finder; search asks longer, for a server whose response was lost; findAgain
+	// asks a second time.
 	find
 	search
 	findAgain
@@ -152,7 +158,7 @@ const (
 
 	// spare forgets a record that names another machine's server.
 	spare
-	// removeByDriver lets the driver remove the server that it goes by.
+	// removeByDriver lets the driver remove its server.
 	removeByDriver
 	// removeFound removes the servers that the finder found.
 	removeFound
@@ -165,7 +171,7 @@ const (
 
 	// makeNew: certainly no server exists, and the driver may create one.
 	makeNew
-	// take takes the server of the record, takeFound the one that was found.
+	// take takes over the server in the record, takeFound the server that the finder found.
 	take
 	takeFound
 	// spareNamesake: the server with the machine's name belongs to another machine, and this

@@ -26,13 +26,15 @@ import (
 // lostInterval is how long a cloud gets that may still be at work on a request whose answer was lost.
 const lostInterval = 3 * time.Second
 
-// thenRetry is the way on when the user has looked at the cloud; drover why says it at length.
+// thenRetry is the next step after the user has checked the cloud; drover why explains it in
+// detail.
 const thenRetry = "then drover retry"
 
-// maxLooks is how often a driver is asked that has a state of a server that it says it has removed.
+// maxLooks is how often a driver is asked if it still has a state of a server after a successful
+// removal.
 const maxLooks = 5
 
-// inquiry carries out what next decides, until it ends.
+// inquiry carries out the decisions of next until one ends it.
 type inquiry struct {
 	*session
 	known evidence
@@ -59,15 +61,15 @@ func (s *session) inquire(ctx context.Context, why purpose, cause error) (action
 
 // evidence returns the facts that are known before any source is asked.
 func (s *session) evidence(why purpose, cause error) evidence {
-	// The record says whether the server was made with this machine's tags.
+	// The record shows whether the server was made with this machine's tags.
 	uid := s.profile.Tags.Value(s.request.Tags[jobrunner.TagMachineUID])
-	record, _ := json.Marshal(s.record) // one that cannot be encoded has no tag
+	record, _ := json.Marshal(s.record) // a record that cannot be encoded has no tag
 	e := evidence{
 		purpose: why, phase: s.journal.Phase, inSteps: s.profile.InSteps, tagged: uid != "" && bytes.Contains(record, []byte(uid)),
 		lags: s.profile.Finder.Kind == clouds.ByTag, naming: s.naming(), record: s.names(s.record, why), finder: s.unasked(),
 	}
 	e.inherited = s.target().Inherited
-	// Of a server that was asked for later the user knows nothing.
+	// The user's check does not cover a server that was requested later.
 	e.looked = why == forCreate && s.request.Looked > 0 && s.journal.Attempt <= s.request.Looked
 	switch {
 	case cause == nil:
@@ -223,7 +225,8 @@ func (q *inquiry) askDriver(ctx context.Context) error {
 	return nil
 }
 
-// lookOften looks, and looks again while a driver has a state of a server that it says it has removed: the cloud may still be at work.
+// lookOften repeats look while the driver has a state of a server after a successful removal: the
+// cloud may still be removing it.
 func (q *inquiry) lookOften(ctx context.Context) (says driverSays, err error) {
 	e := &q.known
 	byItsName := e.naming == byName || e.naming == byNameOrID && (e.purpose == forRemove || e.purpose == forCreate && e.record < namesServer)
@@ -324,14 +327,14 @@ func (q *inquiry) askFinder(ctx context.Context, act action) error {
 	return nil
 }
 
-// follow takes the journal's phase over. A removal goes by the one that it found.
+// follow takes over the journal's phase. A removal keeps the phase at its start.
 func (q *inquiry) follow() {
 	if q.known.purpose != forRemove {
 		q.known.phase = q.journal.Phase
 	}
 }
 
-// target says whom the finder looks for.
+// target returns the machine for the finder's search.
 func (s *session) target() finder.Machine {
 	machine := finder.Machine{InstanceName: s.dir.Name, Tags: s.request.Tags, PublicKey: s.publicKey, Record: s.record, Leaving: s.request.Operation == state.Remove,
 		Inherited: s.request.Tags[jobrunner.TagMachineUID] != s.request.Machine.UID}
@@ -414,7 +417,7 @@ func (q *inquiry) adopt(ctx context.Context) error {
 	return q.saveProgress(ctx)
 }
 
-// layered is a record of its own with the fields of all; of those in several the last counts.
+// layered returns a new record with the fields of all layers; the last layer takes precedence.
 func layered(layers ...clouds.Record) clouds.Record {
 	record := clouds.Record{}
 	for _, layer := range layers {

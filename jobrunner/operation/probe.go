@@ -42,8 +42,9 @@ func (s *session) runProbe(ctx context.Context) int {
 	case jobrunner.StageFlags:
 		err = s.readFlags(ctx)
 		if ranOutOfMemory(cgroups) {
-			// It must end badly: the kubelet calls a container OOMKilled in which any process was, and starts none after it
-			// when it ended well, so that the pod would hang.
+			// The exit code must not be 0: the kubelet marks a container as OOMKilled if any
+			// process in it was, and does not start the next one even after exit code 0, so that
+			// the pod would hang.
 			err = fail(rkev1.OutOfMemoryReason, rkev1.ClassInvalid, errors.New("the driver exceeded the memory limit of its container"))
 			break
 		}
@@ -210,12 +211,12 @@ func (s *session) readReport() (*state.ProbeReport, error) {
 	return &state.ProbeReport{Digest: binary.Digest, Flags: encoded}, nil
 }
 
-// readPlain reads a regular file and nothing else: a link could lead to our token, a pipe would never end.
+// readPlain reads only a regular file: a link could lead to our token, and a pipe would never end.
 func readPlain(dir, name string, limit int64) ([]byte, error) {
 	return readBounded(filepath.Join(dir, name), limit, syscall.O_NOFOLLOW|syscall.O_NONBLOCK)
 }
 
-// cgroups is where a container sees its own control groups.
+// cgroups is the path of a container's own control groups.
 const cgroups = "/sys/fs/cgroup"
 
 // ranOutOfMemory reports whether the kernel ended a process of this container for the memory limit:

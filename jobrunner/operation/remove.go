@@ -54,8 +54,8 @@ func (s *session) removeServer(ctx context.Context) error {
 		}
 	}
 	lost := s.journal.Phase == state.PhaseLost
-	// The driver is configured from the machine's options, for their credential is the present one, and then gets the record. With a record
-	// the options may be unusable.
+	// The driver is configured from the machine's options, which have the present credential, and
+	// then gets the record. If a record exists, invalid options are tolerated.
 	err := s.startDriver(ctx, true)
 	known, told := errors.AsType[*failure](err)
 	if told && s.record != nil && s.driver != nil && known.reason == rkev1.OptionsInvalidReason {
@@ -138,7 +138,8 @@ func (s *session) given() clouds.Record {
 	return layered(s.fresh, named)
 }
 
-// called says by what people find a server at the cloud, and whose it is by its tags.
+// called describes a server by its name and addresses at the cloud, and by its owner according to
+// its tags.
 func (s *session) called(server finder.Server) string {
 	known := []string{server.Name}
 	for _, address := range s.serverOf(server).Addresses {

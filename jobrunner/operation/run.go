@@ -45,7 +45,7 @@ type Options struct {
 	// Operation to do, and for a probe its stage.
 	Operation state.Operation
 	Stage     string
-	// RequestDir is where the request Secret is mounted; jobrunner.RequestDir when empty.
+	// RequestDir is the mount path of the request Secret; the default is jobrunner.RequestDir.
 	RequestDir string
 	// Home is the user's home directory, below which the machine directory is made.
 	Home string
@@ -66,14 +66,14 @@ type Options struct {
 	Self string
 	// Env is the environment for the driver, beside the credential.
 	Env []string
-	// Core gives the Kubernetes clients; it is not called where no token is mounted.
+	// Core returns the Kubernetes clients. It is not called in containers without a token.
 	Core func() (corev1client.CoreV1Interface, error)
 	// Output takes the log, without secrets.
 	Output io.Writer
 }
 
-// Run does one operation and returns the program's exit code. How it went is in the state Secret's result, unless the state
-// could not be written; then the log says so, whose end Kubernetes keeps.
+// Run does one operation and returns the program's exit code. The state Secret's result has the
+// outcome. If the state could not be written, the log has it; Kubernetes keeps the log's end.
 func Run(ctx context.Context, options Options) int {
 	options.RequestDir, options.FetchedDir = cmp.Or(options.RequestDir, jobrunner.RequestDir), cmp.Or(options.FetchedDir, jobrunner.FetchedDir)
 	options.FlagsDir, options.MarkerRoot = cmp.Or(options.FlagsDir, jobrunner.FlagsDir), cmp.Or(options.MarkerRoot, bootstrap.MarkerRoot)

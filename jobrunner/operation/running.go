@@ -22,7 +22,7 @@ import (
 const (
 	runningTimeout = 10 * time.Minute
 	maxPause       = 3 * time.Second
-	// maxLookups is how many times in a row the cloud may fail to tell a server's state.
+	// maxLookups is how many times in a row the cloud may fail to return a server's state.
 	maxLookups = 6
 )
 
@@ -109,8 +109,8 @@ func (w *runningWait) notRunning(ctx context.Context, current serverstate.State,
 	return nil
 }
 
-// unheard is notRunning of a driver that makes no server and cannot know whether its host runs: generic says Stopped of one that takes no
-// connection at its SSH port.
+// unheard is notRunning for a driver that creates no server and cannot know whether its host runs:
+// generic returns Stopped for a host that accepts no connection at its SSH port.
 func (w *runningWait) unheard(ctx context.Context, current serverstate.State, late bool) error {
 	s := w.session
 	login, err := s.driver.Login(ctx)
@@ -165,7 +165,7 @@ func (s *session) describe(ctx context.Context) error {
 	return nil
 }
 
-// driverLogin is how the driver logs in, where the machine does not say another user or port.
+// driverLogin returns the driver's login, with the machine's own user and port if they are set.
 func (s *session) driverLogin(ctx context.Context) (plugin.Login, error) {
 	login, err := s.driver.Login(ctx)
 	contact := s.request.SSHContact

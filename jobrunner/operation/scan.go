@@ -18,7 +18,7 @@ import (
 
 const (
 	listTimeout = 10 * time.Minute
-	// oneTimeout is for one server: one that cannot be removed takes no time of the others'.
+	// oneTimeout bounds the removal of one server, so that it takes no time from the others.
 	oneTimeout = 5 * time.Minute
 
 	reasonTooLate = "JudgementTooOld"

@@ -47,7 +47,7 @@ type session struct {
 	// way is how the driver takes user data; wayErr why that is not known.
 	way    clouds.UserData
 	wayErr error
-	// marked says that this attempt handed over user data that leaves a mark on the server.
+	// marked is true if this attempt's user data leaves a mark on the server.
 	marked bool
 	fresh  clouds.Record
 	finder finder.Finder
@@ -238,7 +238,8 @@ func (s *session) driverFailure(reason string, err error) error {
 	if errors.Is(err, plugin.ErrUnresponsive) {
 		return fail(rkev1.DriverUnresponsiveReason, rkev1.ClassUnknown, err)
 	}
-	// The machine's own names may spell the words that tell classes apart; shorter names are parts of other words.
+	// The machine's own names may contain words that decide the class. Shorter names are parts of
+	// other words.
 	const minName = 8
 	text := err.Error()
 	for _, name := range []string{s.request.InstanceName, s.request.Machine.Name} {

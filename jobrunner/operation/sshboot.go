@@ -78,12 +78,12 @@ func (s *session) runProgram(ctx context.Context, client *sshkeys.Client, doing,
 	return bootstrapStatus(status)
 }
 
-// marker tells machines apart on a server that one machine after another takes over.
+// marker distinguishes machines on a server that several machines use one after another.
 func (s *session) marker() string {
 	return cmp.Or(wordOf(s.request.Machine.UID), s.request.InstanceName)
 }
 
-// wordOf keeps of a UID what means nothing to a shell or in a path.
+// wordOf keeps the characters of a UID that have no meaning to a shell or in a path.
 func wordOf(uid string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
@@ -126,13 +126,13 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 		return nil
 	}
 	m := s.request.Machine
-	// From here on the host may have something of this machine's, which its removal has to know of.
+	// From here on the host may have data of this machine, which its removal must know.
 	if len(s.state.Data[state.SSHKnownHostsKey]) == 0 {
 		if err := s.state.Save(ctx, map[string][]byte{state.SSHKnownHostsKey: s.knownHosts}); err != nil {
 			return fail(rkev1.StateUnwritableReason, rkev1.ClassTransient, err)
 		}
 	}
-	file := bootstrap.NewClean("", s.options.MarkerRoot).Claim // says on a host which machine has it: /var/lib/drover/claim
+	file := bootstrap.NewClean("", s.options.MarkerRoot).Claim // the file on a host with its machine: /var/lib/drover/claim
 	var claim bytes.Buffer                                     // that the host has then
 	err := s.runProgram(ctx, client, "claiming the host", claimScript, &limited{to: &claim, left: maxStatus},
 		file, s.deliveryMark(), m.Namespace+"/"+m.Name, strings.TrimSpace(m.ClusterName+" "+m.ClusterUID))

@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/userdata"
 )
 
-// learnWay finds out how the driver takes user data, once its flags are known. It fails nothing yet: a removal needs none.
+// learnWay finds out how the driver takes user data, once its flags are known. It fails no
+// operation yet, because a removal needs no user data.
 func (s *session) learnWay() {
 	if s.way = s.request.UserData; s.way.Habit != clouds.Unknown {
 		return
@@ -27,7 +28,7 @@ func (s *session) learnWay() {
 	s.way, s.wayErr = userdata.Way(s.request.Driver.Name, "", fields)
 }
 
-// takesUserData reports whether the driver hands user data to the server.
+// takesUserData reports whether the driver passes user data to the server.
 func (s *session) takesUserData() bool {
 	for flag, value := range s.way.Unless {
 		if fmt.Sprint(s.values[flag]) == value {
@@ -58,7 +59,7 @@ func (s *session) withholdUserData() error {
 	return nil
 }
 
-// addUserData hands the bootstrap data and the user's own over to the driver, in the form it takes.
+// addUserData passes the bootstrap data and the user's own data to the driver, in its form.
 func (s *session) addUserData() error {
 	if unknown, ok := errors.AsType[*userdata.UnknownHabitError](s.wayErr); ok && len(s.bootstrap) == 0 {
 		s.note("%v", unknown) // the driver gets the user's data unchanged
@@ -106,7 +107,8 @@ func (s *session) addUserData() error {
 	return nil
 }
 
-// joinUserData joins the bootstrap data and the user's own, with a mark that proves the delivery where that fits.
+// joinUserData joins the bootstrap data and the user's own data, with a mark that proves the
+// delivery if there is space for one.
 func (s *session) joinUserData(own []byte) ([]byte, error) {
 	input := userdata.Input{Bootstrap: s.bootstrap, User: own, Hostname: s.request.InstanceName, Marker: s.deliveryMark()}
 	data, err := userdata.UserData(s.request.Driver.Name, input)

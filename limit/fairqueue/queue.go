@@ -20,10 +20,11 @@ func New(workers int) Maker[reconcile.Request] {
 	return NewOf(workers, func(item reconcile.Request) string { return item.Namespace })
 }
 
-// Maker is what controller-runtime's Options.NewQueue takes.
+// Maker is the type of controller-runtime's Options.NewQueue.
 type Maker[T comparable] = func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T]
 
-// NewOf is New for a controller whose requests are of another type, and in the namespaces that it says.
+// NewOf is New for a controller with another type of requests, whose namespaces the function
+// returns.
 func NewOf[T comparable](workers int, namespace func(T) string) Maker[T] {
 	const reserve = 5
 	free := max(1, workers-max(1, workers/reserve))
@@ -35,7 +36,7 @@ func NewOf[T comparable](workers int, namespace func(T) string) Maker[T] {
 	}
 }
 
-// turns is what waits, each namespace's in its order. The queue around it locks.
+// turns holds the waiting requests, in order per namespace. The queue around it locks.
 type turns[T comparable] struct {
 	namespace func(T) string
 	of        map[string]workqueue.Queue[T]
@@ -143,7 +144,8 @@ func (q *queue[T]) Done(item T) {
 	}
 }
 
-// end gives back a worker, and returns what that lets go on: one of a namespace that has no worker any more, and one of whose turn it is.
+// end returns a worker, and the requests that can now continue: one of a namespace without a
+// worker, and the next in turn.
 func (q *queue[T]) end(namespace string) (next []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

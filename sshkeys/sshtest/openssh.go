@@ -19,7 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// OpenSSH is a running sshd, for what ours does not stand in for.
+// OpenSSH is a running sshd, for tests of behaviour that Server does not have.
 type OpenSSH struct {
 	Host    string
 	Port    int

@@ -93,7 +93,7 @@ func Start(tb testing.TB, options Options) *Server {
 	return server
 }
 
-// Authorize lets in the key of an authorized_keys line from now on, and no other.
+// Authorize makes the key of an authorized_keys line the only accepted one.
 func (s *Server) Authorize(tb testing.TB, line []byte) {
 	tb.Helper()
 	key, _, _, _, err := ssh.ParseAuthorizedKey(line)
@@ -144,7 +144,8 @@ func (s *Server) serve(connection net.Conn) {
 		return
 	}
 	go ssh.DiscardRequests(requests)
-	// As with sshd, the end of a session ends no command. That of the connection does, lest it outlives the test.
+	// As with sshd, the end of a session does not end its command. The end of the connection does,
+	// so that the command does not outlive the test.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for incoming := range channels {

@@ -26,13 +26,14 @@ const (
 type accountAPI interface {
 	// page asks for a page of the servers, with our tags or without; with a value, of those that have it in a tag of ours.
 	page(ctx context.Context, tag, value, cursor string) ([]Server, page, error)
-	// server is the one of an ID, with our tags or none; without ID it is not there.
+	// server returns the server with an ID, with our tags or without any; if it does not exist, the
+	// result has no ID.
 	server(ctx context.Context, id string) (Server, error)
 	destroy(ctx context.Context, server Server) error
 	Sweep(ctx context.Context, machine Machine) error
 }
 
-// accountCloud goes by the tags that a driver gives a server in the very request that makes it.
+// accountCloud finds servers by the tags that a driver sets in the request that creates them.
 type accountCloud struct {
 	wholeAccount
 	accountAPI
@@ -79,7 +80,7 @@ type page struct {
 	nextNumber   int
 }
 
-// errNotWhole means that a list ended before it had as many items as it says.
+// errNotWhole means that a list ended before its announced number of items.
 var errNotWhole = errors.New("the list is incomplete: try again later")
 
 // allPages requests all pages of a list. It reads a long list with numbered pages twice: if an item
@@ -115,7 +116,7 @@ func everyPage(ask func(cursor string) (page, error)) (numbered bool, err error)
 	return false, errTooMany
 }
 
-// pageNumber is the page of a cursor that is a number; the first has none.
+// pageNumber returns the page number in a cursor; the first page has an empty cursor.
 func pageNumber(cursor string) int {
 	at, _ := strconv.Atoi(cursor)
 	return max(at, 1)

@@ -24,7 +24,7 @@ import (
 
 const amazonName = "amazonec2"
 
-// amazonEC2 goes by the tags that the driver gives an instance in the very request that makes it.
+// amazonEC2 finds instances by the tags that the driver sets in the request that creates them.
 type amazonEC2 struct {
 	region, endpoint, keyPair string
 	connect                   func() (func(region string) *ec2.EC2, error)
@@ -86,7 +86,8 @@ func instances(answer *ec2.DescribeInstancesOutput) []*ec2.Instance {
 	return all
 }
 
-// regions are those that the account uses; a cloud of another maker has the one that its address belongs to.
+// regions returns the regions that the account uses. A compatible cloud has one region, which
+// belongs to its address.
 func (a *amazonEC2) regions(ctx context.Context, api *ec2.EC2) ([]string, error) {
 	if a.endpoint != "" {
 		return []string{a.region}, nil
@@ -113,7 +114,7 @@ func (a *amazonEC2) Within(context.Context) string {
 	return ""
 }
 
-// tagged reads an instance that is there and has a tag of ours.
+// tagged reads an existing instance with one of our tags.
 func (a *amazonEC2) tagged(instance *ec2.Instance, region string) (Server, bool) {
 	pairs := map[string]string{}
 	for _, tag := range instance.Tags {
@@ -186,8 +187,8 @@ func isAmazonGone(err error) bool {
 	return ok && failed.Code() == "InvalidInstanceID.NotFound"
 }
 
-// Sweep deletes the key pair that the driver imported under the server's name and five letters: the one with the machine's
-// public key. Without that key nothing proves whose it is.
+// Sweep deletes the key pair that the driver imported under the server's name and five letters: the
+// one with the machine's public key. Without that key the owner cannot be proven.
 func (a *amazonEC2) Sweep(ctx context.Context, machine Machine) error {
 	if a.keyPair != "" || len(machine.PublicKey) == 0 || machine.InstanceName == "" {
 		return nil

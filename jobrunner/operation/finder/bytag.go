@@ -34,13 +34,15 @@ type cloud interface {
 	Sweep(ctx context.Context, machine Machine) error
 }
 
-// wholeAccount is a part of clouds whose lists have all servers of an account, for a token is of one.
+// wholeAccount is embedded by clouds whose lists have all servers of an account, because a token
+// belongs to one account.
 type wholeAccount struct{}
 
 // Within implements cloud.
 func (wholeAccount) Within(context.Context) string { return "" }
 
-// nothingBeside is a part of clouds whose drivers leave nothing beside servers: the key is in the server alone, the disk goes with it.
+// nothingBeside is embedded by clouds whose drivers leave no resources beside servers: the key is
+// only in the server, and the disk is deleted with it.
 type nothingBeside struct{}
 
 // Sweep implements cloud.
@@ -117,8 +119,8 @@ func (b ByTag) ask(ctx context.Context, tag, value string) ([]Server, error) {
 	return slices.DeleteFunc(listed, func(server Server) bool { return server.Tags[tag] != value }), nil
 }
 
-// List returns all servers that have a tag with a machine's UID. A list that is not whole is an error: who counts on it would take
-// the rest for gone.
+// List returns all servers that have a tag with a machine's UID. An incomplete list is an error: a
+// caller would take the missing servers for gone.
 func (b ByTag) List(ctx context.Context) ([]Server, error) {
 	found, err := b.list(ctx, jobrunner.TagMachineUID, "")
 	if err != nil {
@@ -177,7 +179,8 @@ func recordText(record map[string]any, field string) string {
 	return fmt.Sprint(record[field])
 }
 
-// wordTags reads tags that are words: key:value. One as long as a tag can be may have lost its end, and says nothing.
+// wordTags reads tags in the form key:value. A tag of the maximum length may have lost its end and
+// is ignored.
 func wordTags(driver string, words []string) map[string]string {
 	pairs := map[string]string{}
 	longest := clouds.Of(driver).Tags.MaxKey

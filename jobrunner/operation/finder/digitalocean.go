@@ -96,12 +96,13 @@ func taggedDroplet(droplet *godo.Droplet, tags map[string]string) Server {
 			record[field] = text
 		}
 	}
-	// A time that cannot be read is one that is not known.
+	// An unreadable time counts as unknown.
 	created, _ := time.Parse(time.RFC3339, droplet.Created)
 	return Server{ID: strconv.Itoa(droplet.ID), Name: droplet.Name, Record: record, Tags: tags, words: droplet.Tags, Created: created}
 }
 
-// get implements cloud. A droplet's number is never another's, so that the tags of one that was listed are not read again.
+// get implements cloud. A droplet's number is never reused, so that the tags of a listed droplet
+// are not read again.
 func (d *digitalOcean) get(ctx context.Context, server Server) (Server, error) {
 	if server.ID != "" {
 		return server, nil

@@ -1,5 +1,7 @@
-// Package finder looks servers up by our tags, with the cloud's own SDK and the machine's own credential. It closes the moment
-// between "the cloud accepted" and "we wrote the id down": a server whose id was lost is found, adopted or removed.
+// Package finder finds servers by our tags, with the cloud's own SDK and the machine's own
+// credential. It covers a crash between the cloud's acceptance and the recording of the server's
+// ID: a server whose ID was lost is found, adopted or removed.
 //
-// There is one small finder per cloud; a cloud without one leaves that moment to the user (reason ServerMayExist).
+// Each cloud has one small finder. For a cloud without a finder, the user must check (reason
+// ServerMayExist).
 package finder

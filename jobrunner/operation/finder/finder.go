@@ -33,19 +33,19 @@ var patiences = map[string]time.Duration{digitalOceanName: tagPatience, hetznerN
 
 // Server is a server with a tag that names a machine, of whatever cluster.
 type Server struct {
-	// ID is its name at the cloud, Name what people call it.
+	// ID is its ID at the cloud, Name its display name.
 	ID, Name string
 	// Record holds the fields that the driver's record must have to mean this server.
 	Record map[string]any
 	// Tags are those with our keys.
 	Tags map[string]string
-	// Created is when the cloud made it; zero when the cloud does not tell.
+	// Created is the time of its creation; zero if the cloud does not report it.
 	Created time.Time
 	// Unfinished is true if the server is unusable: its driver was cut off before it had all its
 	// parts, the cloud is deleting it, or it does not accept the machine's SSH key.
 	Unfinished bool
 
-	// keys are the SSH keys that it lets in; nil when the cloud does not tell.
+	// keys are the SSH keys that it accepts; nil if the cloud does not report them.
 	keys []string
 	// words are the tags as the cloud has them if it has plain words instead of pairs; several
 	// words may have one key.
@@ -56,7 +56,7 @@ type Server struct {
 	number string
 }
 
-// Machine says whose servers and leftovers are looked for.
+// Machine is the owner of the servers and leftovers to find.
 type Machine struct {
 	// InstanceName is the server's name at the cloud.
 	InstanceName string
@@ -97,10 +97,11 @@ var ErrUncertain = errors.New("the owner of the server is unknown")
 // Finder finds and removes servers by tag. Errors are the cloud's own, as its SDK prints them, so that they can be classified
 // like the driver's.
 type Finder interface {
-	// Find returns all servers with the machine's tags, none being no error. A list that is not whole is one.
+	// Find returns all servers with the machine's tags. An empty list is not an error; an
+	// incomplete list is one.
 	Find(ctx context.Context, machine Machine) ([]Server, error)
-	// Namesakes returns the servers of this management cluster whose tags name a machine of the same namespace and name, but of another
-	// UID; none where servers have no tags.
+	// Namesakes returns the servers of this management cluster whose tags name a machine of the
+	// same namespace and name, but with another UID. It returns none if the cloud has no tags.
 	Namesakes(ctx context.Context, machine Machine) ([]Server, error)
 	// Remove removes a server that Find returned. If the server is already gone, it returns nil.
 	Remove(ctx context.Context, server Server) error
@@ -111,8 +112,9 @@ type Finder interface {
 
 // Owner reads whose the server is that a driver's record names.
 type Owner interface {
-	// Get returns that server. Without tags it has none of ours (it was taken over, or made before there were tags); without
-	// ID it is not there. Of several tags with one key, that with uid counts. Errors are the cloud's own.
+	// Get returns the server in the record. Without tags it has none of ours (it was taken over, or
+	// created before Drover set tags); without ID it does not exist. If several tags have one key,
+	// the one with uid counts. Errors are the cloud's own.
 	Get(ctx context.Context, record map[string]any, uid string) (Server, error)
 }
 
@@ -194,8 +196,8 @@ func OwnerFor(driver string, values map[string]any) Owner {
 	return nil
 }
 
-// ExternalFlags are the flags that the lister of an external driver is made from, as its project documents them; none for others.
-// It is the one with the token, which the finder needs first.
+// ExternalFlags returns the flags for the lister of an external driver, as its project documents
+// them, or none. The first is the flag with the token.
 func ExternalFlags(driver string) []crdgen.Flag {
 	switch driver {
 	case hetznerName, linodeName, vultrName:
@@ -210,7 +212,7 @@ type flags map[string]any
 
 func (f flags) text(flag string) string { return valueOf[string](f, flag) }
 
-// valueOf is a flag's value, zero if it has none of this type.
+// valueOf returns a flag's value, or zero if it has none of this type.
 func valueOf[T any](f flags, flag string) T {
 	value, _ := f[flag].(T)
 	return value

@@ -30,8 +30,9 @@ const (
 	googleWaits = 6
 )
 
-// googleCompute goes by the labels that the driver gives an instance in the very request that makes it. The SSH key and the
-// user data follow in a second one, so that an instance without our key was never finished.
+// googleCompute finds instances by the labels that the driver sets in the request that creates
+// them. The SSH key and the user data follow in a second request, so that an instance without our
+// key was never finished.
 type googleCompute struct {
 	nothingBeside
 	project, zone string
@@ -92,7 +93,7 @@ func (g *googleCompute) open(ctx context.Context) (*compute.Service, string, err
 // errOtherAnswer is for JSON without a list of instances.
 var errOtherAnswer = errors.New("the response is not a list of instances")
 
-// googleNone is the warning of a zone that has nothing on this page.
+// googleNone is the warning for a zone without instances on this page.
 const googleNone = "NO_RESULTS_ON_PAGE"
 
 func zonePage(answer *compute.InstanceList, err error) ([]*compute.Instance, string, error) {
@@ -143,7 +144,7 @@ func taggedInstance(instance *compute.Instance, project string) (Server, bool) {
 			}
 		}
 	}
-	// A time that cannot be read is one that is not known.
+	// An unreadable time counts as unknown.
 	created, _ := time.Parse(time.RFC3339, instance.CreationTimestamp)
 	return Server{
 		ID: zone + "/" + instance.Name, Name: instance.Name, Record: record, Tags: tags, Created: created,

@@ -112,8 +112,8 @@ func (o *openStack) isOurs(api *gophercloud.ServiceClient, server servers.Server
 // pairPrefix: the driver's sanitizeKeyPairName makes dots underscores.
 func pairPrefix(name string) string { return strings.ReplaceAll(name, ".", "_") + "-" }
 
-// namesakes are all servers of exactly this name that are there. The API takes the name for a regular expression (Compute
-// API, "List Servers").
+// namesakes returns all existing servers of exactly this name. The API takes the name as a regular
+// expression (Compute API, "List Servers").
 func namesakes(api *gophercloud.ServiceClient, name string) ([]servers.Server, error) {
 	list := servers.List(api, servers.ListOpts{Name: "^" + regexp.QuoteMeta(name) + "$", Limit: pageSize})
 	var found []servers.Server
@@ -139,8 +139,8 @@ func namesakes(api *gophercloud.ServiceClient, name string) ([]servers.Server, e
 	return found, err
 }
 
-// serversPage is a page that the SDK does not take for the last one because nothing is on it, nor for a page because it is
-// an answer.
+// serversPage is a page that the SDK does not mistake for the last one if it is empty, nor accepts
+// if the response has no list.
 type serversPage struct {
 	servers.ServerPage
 }
@@ -157,7 +157,7 @@ func holds(body any, name string) error {
 	return nil
 }
 
-// Remove implements Finder. Who it is was proven when it was found, and an id is given once.
+// Remove implements Finder. Find has proven the owner, and an ID is never reused.
 func (o *openStack) Remove(ctx context.Context, server Server) error {
 	if server.ID == "" || server.Tags[jobrunner.TagMachineUID] == "" {
 		return errNoTag
@@ -250,7 +250,7 @@ func connectOpenStack(ctx context.Context, options flags) (*gophercloud.ServiceC
 	return api, nil
 }
 
-// openStackTLS takes any certificate only where the user told the driver to.
+// openStackTLS skips the verification of certificates only if the user's option says so.
 func openStackTLS(options flags) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: valueOf[bool](options, "openstack-insecure")} //nolint:gosec // the user's option of the driver, which does the same
 	name := options.text("openstack-cacert")

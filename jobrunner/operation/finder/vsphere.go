@@ -22,8 +22,9 @@ import (
 
 const vSphereName = "vmwarevsphere"
 
-// vSphere goes by the configuration parameters that the driver's flag sets. A guest cannot change them: their keys do not begin with
-// guestinfo. An ID does not tell the datacenter.
+// vSphere finds virtual machines by the configuration parameters that the driver's flag sets. A
+// guest cannot change them: their keys do not begin with guestinfo. An ID does not contain the
+// datacenter.
 type vSphere struct {
 	wholeAccount
 	nothingBeside
@@ -89,7 +90,8 @@ func (v *vSphere) list(ctx context.Context, _, _ string) (found []Server, err er
 	return found, err
 }
 
-// machines are all below the datacenter, or of the whole inventory when none is given.
+// machines returns all virtual machines below the datacenter, or in the whole inventory without
+// one.
 func (v *vSphere) machines(ctx context.Context, client *govmomi.Client) ([]mo.VirtualMachine, error) {
 	root := client.ServiceContent.RootFolder
 	if v.datacenter != "" {

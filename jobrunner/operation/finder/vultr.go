@@ -63,7 +63,7 @@ func (v *vultr) at(items int, meta *govultr.Meta, err error) (page, error) {
 	return at, nil
 }
 
-// told adds the status, which the SDK leaves out.
+// told adds the HTTP status to an error, because the SDK omits it.
 func (v *vultr) told(err error) error {
 	if status := int(v.answers.status.Load()); status >= http.StatusBadRequest {
 		return fmt.Errorf("%w (HTTP %d %s)", err, status, http.StatusText(status))
@@ -89,7 +89,7 @@ func vultrTagged(instance *govultr.Instance) Server {
 	if instance.MainIP != "" && instance.MainIP != "0.0.0.0" {
 		record["IPAddress"] = instance.MainIP
 	}
-	// A time that cannot be read is one that is not known.
+	// An unreadable time counts as unknown.
 	created, _ := time.Parse(time.RFC3339, instance.DateCreated)
 	return Server{ID: instance.ID, Name: instance.Label, Record: record, Tags: wordTags(vultrName, instance.Tags), words: instance.Tags, Created: created}
 }
@@ -111,8 +111,8 @@ func (v *vultr) destroy(ctx context.Context, server Server) error {
 	return v.unlessGone(v.client.Instance.Delete(ctx, url.PathEscape(server.ID)))
 }
 
-// Sweep deletes the SSH key that the driver registered and leaves behind: the one with the machine's public key. Without that
-// key nothing proves whose it is.
+// Sweep deletes the SSH key that the driver registered and leaves behind: the one with the
+// machine's public key. Without that key the owner cannot be proven.
 func (v *vultr) Sweep(ctx context.Context, machine Machine) error {
 	if len(machine.PublicKey) == 0 {
 		return nil

@@ -59,7 +59,7 @@ func flagValue(flag crdgen.Flag, request jobrunner.Request, files map[string]str
 	return Typed(flag.Type, flag.Default)
 }
 
-// userValue refuses a path where the driver would open it. One that is the driver's own default is its author's affair.
+// userValue rejects a path if the driver would open it. It accepts the driver's own default.
 func userValue(flag crdgen.Flag, given any) (any, error) {
 	value, err := Typed(flag.Type, given)
 	text, _ := value.(string)
@@ -92,11 +92,12 @@ func Typed(kind crdgen.FlagType, given any) (any, error) {
 	return value, nil
 }
 
-// flagName is what may become the name of a directory.
+// flagName matches flags that may become the name of a directory.
 var flagName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
-// WriteFiles puts the contents of file options where only we can read them, always under the same path, for the driver's
-// record may name it. An SSH key gets its public half beside it, which several drivers want.
+// WriteFiles writes the contents of file options where only the Job can read them, always under the
+// same path, because the driver's record may name it. It writes the public half beside an SSH key,
+// because several drivers need it.
 func WriteFiles(dir string, files map[string][]byte) (map[string]string, error) {
 	paths := make(map[string]string, len(files))
 	for flag, content := range files {

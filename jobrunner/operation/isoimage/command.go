@@ -13,13 +13,15 @@ import (
 // Program is the name under which the vSphere driver looks for a writer of images.
 const Program = "mkisofs"
 
-// flags of mkisofs that the driver gives: those with a value, and those that ask for what every image of ours has.
+// The flags of mkisofs that the driver uses: flags with a value, and flags for properties that
+// every image of this package has.
 var (
 	flagsWithValue = map[string]bool{"-iso-level": true, "-V": true, "-volid": true, "-o": true, "-output": true}
 	flagsWithout   = map[string]bool{"-J": true, "-joliet": true, "-r": true, "-R": true, "-rational-rock": true, "-hfs": true, "-graft-points": true}
 )
 
-// Command is mkisofs as far as the vSphere driver needs it; args are without the program's name.
+// Command implements the part of mkisofs that the vSphere driver uses; args do not include the
+// program's name.
 func Command(args []string, now time.Time) error {
 	values, sources := map[string]string{}, []string{}
 	for i := 0; i < len(args); i++ {

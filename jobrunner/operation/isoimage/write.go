@@ -48,7 +48,8 @@ type Image struct {
 	Files []File
 }
 
-// Bytes is the image; it fails for what does not fit: names with folders, twice the same name, too many or too large files.
+// Bytes returns the image. It fails for names with folders, duplicate names, and too many or too
+// large files.
 func (i Image) Bytes() ([]byte, error) {
 	if err := i.check(); err != nil {
 		return nil, err

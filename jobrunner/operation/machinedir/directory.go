@@ -19,11 +19,12 @@ import (
 const (
 	configFile   = "config.json"
 	maxFileBytes = 512 << 10
-	// maxArchived bounds all content of an archive: even if nothing of it can be compressed, the state Secret has room for the rest.
+	// maxArchived bounds the content of an archive: even if it cannot be compressed, the state
+	// Secret has space for the rest.
 	maxArchived = 640 << 10
-	// maxListed bounds the files that are looked at.
+	// maxListed bounds the files that are read.
 	maxListed = 10_000
-	// isoDir is where the vSphere driver builds an image out of the user data.
+	// isoDir is the directory in which the vSphere driver builds an image from the user data.
 	isoDir = "cloudinit"
 )
 
@@ -35,7 +36,7 @@ type Directory struct {
 	Name string
 }
 
-// New is the directory of a machine that may have none yet.
+// New returns the directory of a machine, which need not exist yet.
 func New(home, name string) Directory {
 	return Directory{Store: filepath.Join(home, ".docker", "machine"), Name: name}
 }

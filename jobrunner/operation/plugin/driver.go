@@ -20,8 +20,8 @@ type Error struct {
 	Text string
 }
 
-// Error returns the driver's text; of a panic, its words and where it was. A longer one is cut between lines, for half a secret would not be
-// found in it.
+// Error returns the driver's text; for a panic, its message and its place. It cuts a longer text
+// between lines, because redaction would miss half a secret.
 func (e *Error) Error() string {
 	text, _ := e.panicked()
 	if len(text) <= maxErrorText {
@@ -34,8 +34,9 @@ func (e *Error) Error() string {
 	return text[:end] + " …"
 }
 
-// panicked makes of what libmachine makes of a panic its words, and the function and line of the stack that panicked: the first below the
-// panic that is not Go's own. Other texts have no stack and stay as they are.
+// panicked reduces libmachine's text of a panic to the message, and the function and line that
+// panicked: the first frame below the panic that is not in Go's own packages. Other texts have no
+// stack and stay unchanged.
 func (e *Error) panicked() (text string, did bool) {
 	words, stack, _ := strings.Cut(e.Text, "\ngoroutine ")
 	if stack == "" || !strings.HasPrefix(words, "Panic in the driver: ") {
@@ -77,7 +78,7 @@ func (p *Process) Configure(ctx context.Context, values map[string]any) error {
 	return p.call(ctx, rpcdriver.SetConfigFromFlagsMethod, &options, nil)
 }
 
-// Request is one that has no arguments, and no answer but an error.
+// Request is a request without arguments, whose response is only an error.
 type Request string
 
 // Requests about the server.
@@ -104,7 +105,7 @@ func (p *Process) State(ctx context.Context) (state.State, error) {
 	return s, err
 }
 
-// Login is how the driver says that one logs in.
+// Login is the driver's data for logging in.
 type Login struct {
 	Host    string
 	User    string
@@ -112,7 +113,7 @@ type Login struct {
 	KeyPath string
 }
 
-// Login asks how to log in. A driver that cannot tell yet leaves fields empty.
+// Login asks the driver for the login. A driver that does not know it yet leaves fields empty.
 func (p *Process) Login(ctx context.Context) (Login, error) {
 	var login Login
 	for _, ask := range []struct {

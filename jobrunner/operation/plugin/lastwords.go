@@ -11,7 +11,7 @@ import (
 type lastWords struct {
 	out  io.Writer
 	line []byte
-	// last is the line, to be put behind a sentence; empty when there was none.
+	// last is the line as the end of a sentence, or empty.
 	last string
 }
 
@@ -23,7 +23,7 @@ func (w *lastWords) Write(p []byte) (int, error) {
 		if !ended {
 			return w.out.Write(p)
 		}
-		// A longer line is left out, for half a secret would not be found in it.
+		// A longer line is left out, because redaction would miss half a secret.
 		words := string(w.line)
 		if len(words) <= maxLine && (strings.HasPrefix(words, "panic: ") || strings.HasPrefix(words, "fatal error: ")) {
 			words, _, _ = strings.Cut(words, " [recovered")

@@ -60,7 +60,7 @@ type Process struct {
 	output  io.Writer
 	// words may be read when the process has ended.
 	words *lastWords
-	// grace is how long after its connection a process may end that is said to have ended.
+	// grace is how long after its connection a process may end and still count as the cause.
 	grace time.Duration
 	stop  context.CancelFunc
 	kill  sync.Once
@@ -97,7 +97,7 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 	go func() {
 		_ = command.Wait()
 		_ = writer.CloseWithError(io.EOF)
-		<-copied // who waits for the end has all that the driver printed
+		<-copied // at the end of the process, all of its output has been copied
 		close(p.ended)
 	}()
 	if err := p.connect(ctx, address); err != nil {
@@ -119,7 +119,7 @@ func begin(options Options, stdout, stderr io.Writer) (*exec.Cmd, error) {
 	return command, command.Start()
 }
 
-// copyOutput hands the first line to address and all others to out.
+// copyOutput sends the first line to address and all others to out.
 func copyOutput(output io.Reader, address chan<- string, out io.Writer) {
 	reader := bufio.NewReaderSize(output, maxLine)
 	// No more than the buffer is read in search of the line's end.

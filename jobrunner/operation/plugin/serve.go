@@ -17,9 +17,10 @@ import (
 // silence is how long a client may be silent before it is taken for dead.
 const silence = 10 * time.Second
 
-// Serve serves a driver to one client, whom it tells where by a line on out. It returns when the client closes the driver or
-// is silent for too long. Unlike libmachine's own it does not set MACHINE_DEBUG, for then the vSphere driver prints every
-// request and answer with the password in them.
+// Serve serves a driver to one client, and writes its address as a line to out. It returns when the
+// client closes the driver or is silent for too long. Unlike libmachine's own server it does not
+// set MACHINE_DEBUG, with which the vSphere driver prints every request and response including the
+// password.
 func Serve(driver drivers.Driver, out io.Writer) error {
 	log.SetDebug(true)
 	served := rpcdriver.NewRPCServerDriver(driver)

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// Mark stands where a secret stood.
+	// Mark replaces a secret.
 	Mark = "[redacted]"
 	// minLength: shorter values are words that are everywhere.
 	minLength = 4
 	// minLine is the length of the shortest line of a secret text that is redacted alone.
 	minLine = 12
-	// minEncoded is the shortest base64 that is looked for.
+	// minEncoded is the length of the shortest base64 that is redacted.
 	minEncoded = 6
 )
 
@@ -40,8 +40,8 @@ type Redactor struct {
 	replacer *strings.Replacer
 }
 
-// Add makes values secret. Values with several lines are found line by line too, for logs are written in lines, and of scripts and
-// documents also words that look like secrets.
+// Add makes values secret. Values with several lines are also redacted line by line, because logs
+// consist of lines. In scripts and documents, words that look like secrets are redacted, too.
 func (r *Redactor) Add(values ...string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -51,8 +51,9 @@ func (r *Redactor) Add(values ...string) {
 	for _, value := range values {
 		r.addForms(strings.TrimSpace(value))
 		r.addLines(value)
-		// Of scripts and documents programs print single words: a shell that traces prints neither the line nor the quotes that were written.
-		// Words are looked for as they are only; all the forms of each would be too many.
+		// Programs print single words of scripts and documents: a shell with tracing prints neither
+		// the line nor its quotes. Words are redacted in their plain form only; all forms of each
+		// would be too many.
 		if strings.Contains(strings.TrimSpace(value), "\n") {
 			r.addWordsOf(value)
 		}

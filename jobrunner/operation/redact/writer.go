@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// maxLine bounds a line; the rest of a longer one is dropped, for a secret cut in two would not be found.
+// maxLine bounds a line. The rest of a longer one is dropped, because redaction would miss a secret
+// that is cut in two.
 const maxLine = 64 << 10
 
 // Writer passes whole lines on, without secrets. It is safe for several goroutines.
