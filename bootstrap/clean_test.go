@@ -26,7 +26,7 @@ func TestCleanScript(t *testing.T) {
 	for says, c := range map[string]bootstrap.Clean{
 		"the machine has no UID":            {Claim: "/a/b", Run: "/a/c"},
 		`"a/b" is not an absolute path`:     {UID: "u", Claim: "a/b", Run: "/a/c"},
-		`"/a\nrm -rf /" is no absolute`:     {UID: "u", Claim: "/a/b", Run: "/a\nrm -rf /"},
+		`"/a\nrm -rf /" is not an absolute`: {UID: "u", Claim: "/a/b", Run: "/a\nrm -rf /"},
 		"cleaning script: \"\" is no absol": {UID: "u", Claim: "/a/b"},
 	} {
 		_, err := bootstrap.CleanScript(c)

@@ -55,9 +55,9 @@ func TestLookup(t *testing.T) {
 		"not listed, where that counts": {listed, "v1.36.99+k3s1", "v1.36.3+k3s1 of k3s 1.36, and no others are allowed"},
 		"another distribution":          {listed, "v1.36.3+rke2r1", "has nothing of rke2"},
 		"plain Kubernetes":              {open, "v1.36.3", "is not a release of k3s or RKE2, such as"},
-		"no version":                    {open, "latest", "is no release"},
+		"no version":                    {open, "latest", "is not a release"},
 		"a number that is too large":    {open, "v1.99999999999999999999.0+k3s1", "is not a release of k3s or RKE2"},
-		"text after it":                 {open, "v1.36.3+k3s1\n", "is no release"},
+		"text after it":                 {open, "v1.36.3+k3s1\n", "is not a release"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := tt.in.Lookup(tt.version)
@@ -107,9 +107,9 @@ func TestParseRefuses(t *testing.T) {
 		"a field that is not known":     {good + ", installers: x}}", "installers"},
 		"a distribution of another":     {"distributions: {kubeadm: {}}", `"kubeadm" is neither`},
 		"no installer":                  {`distributions: {k3s: {lines: {"1.36": []}}}`, `installer ""`},
-		"an installer with a tag":       {`distributions: {k3s: {installer: "a/b:1", lines: {"1.36": []}}}`, "no image without a tag"},
+		"an installer with a tag":       {`distributions: {k3s: {installer: "a/b:1", lines: {"1.36": []}}}`, "not an image without a tag"},
 		"no lines":                      {"distributions: {k3s: {installer: a}}", "no lines"},
-		"a line that is none":           {`distributions: {k3s: {installer: a, lines: {latest: []}}}`, `"latest" is no minor`},
+		"a line that is none":           {`distributions: {k3s: {installer: a, lines: {latest: []}}}`, `"latest" is not a minor`},
 		"a release of another line":     {`distributions: {k3s: {installer: a, lines: {"1.35": [v1.36.3+k3s1]}}}`, "is not a release of k3s 1.35"},
 		"a release of another one's":    {`distributions: {k3s: {installer: a, lines: {"1.36": [v1.36.3+rke2r1]}}}`, "is not a release of k3s"},
 		"an argument of two kinds":      {good + `, arguments: {both: {text: [server]}, agent: {list: [server]}}}}`, "server is listed twice"},

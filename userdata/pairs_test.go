@@ -134,7 +134,7 @@ func TestMerge_values(t *testing.T) {
 		"a mapping as a key, deep inside":  {user: "a:\n- ? {b: c}\n  : d", boot: "e: 1", err: "a list or a mapping as a key"},
 		"an alias of a list as a key":      {user: "a: &x [1]\nb:\n  *x : 2", boot: "e: 1", err: "a list or a mapping as a key"},
 		"several documents":                {user: "a: 1\n---\nb: 1", boot: "c: 1", err: "more than one YAML document"},
-		"an alias without an anchor":       {user: "a: *x", boot: "b: 1", err: "no valid YAML"},
+		"an alias without an anchor":       {user: "a: *x", boot: "b: 1", err: "not valid YAML"},
 		"an alias that holds itself":       {user: "a: &x [*x]", boot: "b: 1", err: "YAML"},
 		"aliases that multiply":            {user: laughs(), boot: "b: 1", err: "too large or too deep"},
 		"depth":                            {user: "a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), boot: "b: 1", err: "too deep"},

@@ -312,7 +312,7 @@ func TestLeftBehind_listsWhatMayCostMoney(t *testing.T) {
 		"none": server,
 		"generic": "a user gave up the host, which was not cleaned: the host of m1, ID 123, ExternalIP 198.18.0.7, InternalIP 10.0.0.1" +
 			", with the agent and its k3s or RKE2 on the host, and the file /var/lib/drover/claim, which keeps other machines away. A host that was given up joins its cluster again " +
-			"when it is powered on, as an unmanaged Node without a Machine: clean it by hand, and delete its Node.",
+			"when it is powered on, as an unmanaged Node without a Machine: clean the host by hand, and delete its Node.",
 		"digitalocean": server + ", with its SSH key",
 		"aliyunecs":    server + ", with its elastic IP address and route entry. The driver leaves its security group.",
 	} {
