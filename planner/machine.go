@@ -32,6 +32,7 @@ type look struct {
 	// registry has all system images, if the user sets it.
 	registry string
 	// otherVersion explains that its kubelet runs another version than its applied plan; empty otherwise.
+	otherVersion string
 	// same is true if its plan is the delivered one, minor if it differs only in files that are
 	// marked as minor.
 	same, minor bool
