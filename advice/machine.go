@@ -220,6 +220,7 @@ const (
 	nextDriver    = "See why the driver is not ready: drover why driver/{nodedriver}"
 	nextLook      = "Log in to the server: drover ssh {name} -n {ns}"
 	nextMendHost  = "Fix the problem that the message names on the host, then: drover retry {name} -n {ns}"
+	nextFreeHost  = "Or, if you do not need that Kubernetes and its data any more, remove it from the host with its own script (k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh, kubeadm reset) and remove what is left of the paths that the message names. Then: drover retry {name} -n {ns}"
 	nextReachHost = "Allow SSH from the management cluster to the host, and authorize one of the machine's keys on the host (docs/drivers.md, Another key for a host). Then: drover retry {name} -n {ns}"
 	nextAgent     = "Or allow the host's agent to reach the manager, and read the agent's report: drover logs {name} -n {ns} --agent"
 	// A reinstalled host has another host key.
@@ -374,6 +375,8 @@ var results = map[string]failure{
 		"Authorize the key that the message names on the host. Or set a user and a key that the host accepts, in the machine's credential or spec", nextLogs, nextRetry}},
 	rkev1.HostTakenReason: {"The host belongs to another machine, so the Job ran no command on it", []string{
 		"Delete the machine that the message names, or set another host for this machine in {where}. The manager then retries automatically", nextClean}},
+	rkev1.HostInUseReason: {"The host has a Kubernetes that Drover did not install for this machine, so the Job changed nothing there", []string{
+		"Set another host for this machine in {where}", nextFreeHost, nextClean}},
 	rkev1.HostNotCleanedReason:       {"The host was not cleaned, so the machine object is kept", []string{nextMendHost, nextLogs, nextAbandonHost}},
 	rkev1.SSHKeyMissingReason:        {"There is no SSH key for the server, and this driver needs one", []string{"Set the driver's option for the SSH key in {where}"}},
 	rkev1.CacheIncompleteReason:      {"The cached driver binary is incomplete", []string{"Change spec.version of the NodeDriver {nodedriver}, which makes Drover read the driver again", nextDriver}},

@@ -174,6 +174,10 @@ clean() {
 	if [ -n "$follows" ] && [ "$follows" != "$brought" ]; then
 		fail 3 "the agent on this host follows the plan Secret $follows, and ${brought:-none} was this machine's: it belongs to another machine"
 	fi
+	if [ -z "$brought" ]; then
+		say "this machine's bootstrap script did not install an agent, so that nothing but the claim is taken off"
+		return 0
+	fi
 	had_plan=
 	[ ! -e "$DROVER_ROOT$agent/journal.json" ] && [ ! -e "$DROVER_ROOT$agent/journal.json.unreadable" ] || had_plan=yes
 	[ -z "$agent" ] || without_mounts "$agent"

@@ -296,6 +296,28 @@ func TestCleanScript_withoutAPlan(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(s.root, "usr/local/bin/drover-agent"))
 }
 
+// A host where this machine's install script never arrived has nothing that Drover installed for the machine: only the claim goes.
+func TestCleanScript_withoutAnInstallScript(t *testing.T) {
+	for what, change := range map[string]func(*server){
+		"no script":        func(s *server) { require.NoError(s, os.RemoveAll(s.cleaning().Run)) },
+		"another provider": func(s *server) { s.write("claim/userdata/uid-1/script", "#!/bin/sh\nkubeadm join\n", 0o600) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newHost(t)
+			require.NoError(t, os.Remove(filepath.Join(s.root, "var/lib/drover-agent/rancher2_connection_info.json")))
+			change(s)
+			out, code := s.clean()
+			require.Zero(t, code, out)
+			require.NoFileExists(t, filepath.Join(s.root, "uninstalled"))
+			for _, name := range []string{"etc/drover/agent.yaml", "etc/rancher/node/password", "var/lib/rancher/k3s/server/db/etcd", "usr/local/bin/drover-agent",
+				"usr/local/bin/k3s-uninstall.sh", "etc/systemd/system/drover-agent.service"} {
+				require.FileExists(t, filepath.Join(s.root, name))
+			}
+			require.NoDirExists(t, filepath.Join(s.root, "claim"))
+		})
+	}
+}
+
 // A journal that the agent could not read and put aside tells of a plan, too.
 func TestCleanScript_unreadableJournal(t *testing.T) {
 	s := newHost(t)
@@ -315,6 +337,9 @@ func TestCleanScript_whileTheScriptRuns(t *testing.T) {
 			s.write("claim/claim", "uid-1\n", 0o600)
 			s.write("etc/drover/ca.crt", "ca", 0o600)
 			s.write("usr/local/bin/drover-agent.new", "", 0o600)
+			install, err := bootstrap.Script(s.install)
+			require.NoError(t, err)
+			s.write("claim/userdata/uid-1/script", string(install), 0o600)
 			run := filepath.Join(s.cleaning().Run, "run")
 			s.write("claim/userdata/uid-1/run", "sh -c 'echo; read x'\n:\n", 0o600)
 			if tt.others {

@@ -275,10 +275,10 @@ func TestBootstrapStatus(t *testing.T) {
 func (s *server) claim(arguments ...string) string {
 	command := exec.CommandContext(s.t.Context(), "/bin/sh", append([]string{"-s", "--"}, arguments...)...)
 	command.Stdin = strings.NewReader(claimScript)
-	command.Env = []string{"PATH=" + s.path("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin"}
+	command.Env = []string{"PATH=" + s.path("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin", "DROVER_ROOT=" + s.path("root")}
 	out, err := command.CombinedOutput()
 	if err != nil {
-		return err.Error()
+		return string(out) + err.Error()
 	}
 	return string(out)
 }
@@ -308,4 +308,53 @@ func TestClaim_oneOfManyGetsTheHost(t *testing.T) {
 	}
 	s.program("id", "echo 1000")
 	require.Equal(t, "exit status 124", s.claim(file, "x", "y", "z"))
+}
+
+// A host without a claim is claimed only if it has no Kubernetes: no service, no data and no configuration of one.
+func TestClaim_ofAHostInUse(t *testing.T) {
+	const free = "uid-1\nteam/m\nc1\n"
+	unit := func(program string) string {
+		return "[Service]\nExecStartPre=-/sbin/modprobe overlay\nExecStart=" + program + "\n"
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		found string
+	}{
+		"nothing":                        {},
+		"a service of k3s":               {map[string]string{"etc/systemd/system/k3s-mine.service": unit("/usr/local/bin/k3s \\")}, "/etc/systemd/system/k3s-mine.service"},
+		"RKE2 from a tarball":            {map[string]string{"usr/local/lib/systemd/system/rke2-agent.service": unit("/usr/local/bin/rke2 agent")}, "/usr/local/lib/systemd/system/rke2-agent.service"},
+		"RKE2 from a package":            {map[string]string{"usr/lib/systemd/system/rke2-server.service": unit("/usr/bin/rke2 server")}, "/usr/lib/systemd/system/rke2-server.service"},
+		"another service":                {files: map[string]string{"etc/systemd/system/k3s-report.service": unit("/usr/bin/report /usr/local/bin/k3s ")}},
+		"a server's data":                {map[string]string{"var/lib/rancher/rke2/server/db/etcd/x": ""}, "/var/lib/rancher/rke2/server/db"},
+		"a worker's data":                {map[string]string{"var/lib/rancher/k3s/agent/kubelet.kubeconfig": ""}, "/var/lib/rancher/k3s/agent/kubelet.kubeconfig"},
+		"images for a first start":       {files: map[string]string{"var/lib/rancher/k3s/agent/images/k3s.tar": "", "var/lib/drover-agent/images/i.tar": ""}},
+		"manifests for a first start":    {files: map[string]string{"var/lib/rancher/rke2/server/manifests/m.yaml": ""}},
+		"a disk for the data":            {files: map[string]string{"var/lib/rancher/lost+found/x": ""}},
+		"a configuration":                {map[string]string{"etc/rancher/rke2/config.yaml": ""}, "/etc/rancher/rke2"},
+		"the password of a Node":         {map[string]string{"etc/rancher/node/password": ""}, "/etc/rancher/node"},
+		"another folder of /etc/rancher": {files: map[string]string{"etc/rancher/mine/x": ""}},
+		"kubeadm's":                      {map[string]string{"etc/kubernetes/kubelet.conf": ""}, "/etc/kubernetes/kubelet.conf"},
+		"all":                            {map[string]string{"etc/rancher/k3s/k3s.yaml": "", "var/lib/rancher/k3s/server/token": ""}, "/var/lib/rancher/k3s/server/token\n/etc/rancher/k3s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			for file, content := range c.files {
+				s.write("root/"+file, content)
+			}
+			file := s.path("lib/claim")
+			if c.found == "" {
+				require.Equal(t, free, s.claim(file, "uid-1", "team/m", "c1"))
+				return
+			}
+			require.Equal(t, c.found+"\nexit status 123", s.claim(file, "uid-1", "team/m", "c1"))
+			require.NoDirExists(t, s.path("lib"), "nothing is written")
+
+			// The claim of this machine, or of another one, comes before: then a machine of Drover's brought the Kubernetes.
+			s.write("lib/claim", free)
+			for _, uid := range []string{"uid-1", "uid-2"} {
+				require.Equal(t, free, s.claim(file, uid, "team/m", "c1"))
+			}
+		})
+	}
 }

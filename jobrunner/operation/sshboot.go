@@ -28,6 +28,7 @@ const (
 	// hostsFile gets the server's own name.
 	hostsFile = "/etc/hosts"
 
+	statusInUse       = 123
 	statusNoRoot      = 124
 	statusNotStarted  = 125
 	statusInterrupted = 126
@@ -58,24 +59,25 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("uploading the bootstrap script: %w", err))
 	}
 	s.log.printf("running the bootstrap script on the server")
-	return s.runProgram(ctx, client, "running the bootstrap script", runOnce, s.log,
+	status, err := s.runProgram(ctx, client, "running the bootstrap script", runOnce, s.log,
 		s.options.MarkerRoot+"/"+s.marker(), upload, s.request.InstanceName, s.options.HostsFile)
+	if err != nil {
+		return err
+	}
+	return bootstrapStatus(status)
 }
 
-// runProgram has the server run one of our own programs as root, with arguments.
-func (s *session) runProgram(ctx context.Context, client *sshkeys.Client, doing, program string, out io.Writer, args ...string) error {
+// runProgram runs one of Drover's own programs on the server as root, with arguments, and returns its exit code.
+func (s *session) runProgram(ctx context.Context, client *sshkeys.Client, doing, program string, out io.Writer, args ...string) (int, error) {
 	line := []string{"sh -s --"}
 	for _, arg := range args {
 		line = append(line, sshkeys.Quote(arg))
 	}
 	status, err := client.Run(ctx, sshkeys.Command{Line: s.asRoot(strings.Join(line, " ")), Stdin: strings.NewReader(program), Stdout: out, Stderr: s.log})
-	if cancelled(err) {
-		return err
+	if err != nil && !cancelled(err) {
+		err = fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("%s: %w", doing, err))
 	}
-	if err != nil {
-		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("%s: %w", doing, err))
-	}
-	return bootstrapStatus(status)
+	return status, err
 }
 
 // marker distinguishes machines on a server that several machines use one after another.
@@ -114,8 +116,12 @@ func bootstrapStatus(status int) error {
 //go:embed claim.sh
 var claimScript string
 
-// claimants are the characters of UIDs, namespaces and names, as a claim has them.
-var claimants = regexp.MustCompile(`^[A-Za-z0-9./ -]*$`)
+var (
+	// claimants are the characters of UIDs, namespaces and names, as a claim has them.
+	claimants = regexp.MustCompile(`^[A-Za-z0-9./ -]*$`)
+	// inUsePaths are the characters of the paths that claim.sh prints for a host that is in use.
+	inUsePaths = regexp.MustCompile(`^/[A-Za-z0-9._@:/\\-]+$`)
+)
 
 // claimHost marks the host as this machine's before it runs any command there. Removing the machine
 // releases the host, so that a claimed host is a temporary error. An unknown driver may take hosts,
@@ -134,9 +140,15 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	}
 	file := bootstrap.NewClean("", s.options.MarkerRoot).Claim // the file on a host with its machine: /var/lib/drover/claim
 	var claim bytes.Buffer                                     // that the host has then
-	err := s.runProgram(ctx, client, "claiming the host", claimScript, &limited{to: &claim, left: maxStatus},
+	status, err := s.runProgram(ctx, client, "claiming the host", claimScript, &limited{to: &claim, left: maxStatus},
 		file, s.deliveryMark(), m.Namespace+"/"+m.Name, strings.TrimSpace(m.ClusterName+" "+m.ClusterUID))
 	if err != nil {
+		return err
+	}
+	if status == statusInUse {
+		return s.hostInUse(claim.String())
+	}
+	if err := bootstrapStatus(status); err != nil {
 		return err
 	}
 	if claim.Len() == 0 {
@@ -153,6 +165,25 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 	}
 	return failf(rkev1.HostTakenReason, rkev1.ClassTransient, "the host %s belongs to machine %q of Cluster %q (UID %q): delete that machine, or set another host for this one. "+
 		"If that machine no longer exists, clean the host by hand, as docs/drivers.md describes; remove the file %s last", s.server.SSHHost, name, strings.TrimSpace(cluster), uid, file)
+}
+
+// maxInUse limits the paths in the message of a host that is in use.
+const maxInUse = 6
+
+// hostInUse is the failure for a host that has a Kubernetes which no machine brought; output has a line for each path that shows it.
+func (s *session) hostInUse(output string) error {
+	paths := strings.Fields(output)
+	if len(paths) > maxInUse {
+		paths = append(paths[:maxInUse], "and more")
+	}
+	for i, path := range paths {
+		if path != "and more" && !inUsePaths.MatchString(path) {
+			paths[i] = "a file with an unusual name" // a root user of the host chose it
+		}
+	}
+	return failf(rkev1.HostInUseReason, rkev1.ClassInvalid, "the host %s already has a Kubernetes that this machine did not install: %s. Drover changed nothing there. "+
+		"Set another host for this machine. Or, if you do not need that Kubernetes and its data any more, remove it with its own script "+
+		"(k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh or kubeadm reset), remove what is left of these paths, and retry", s.server.SSHHost, strings.Join(paths, ", "))
 }
 
 // cleanHost removes this machine's files from the host and releases it for another machine. A host

@@ -157,6 +157,61 @@ func TestBootstrapOverSSH_hostOfUnknownDriverTaken(t *testing.T) {
 	requireFile(t, "first\n", filepath.Join(dir, "ran"))
 }
 
+// A host that already has a Kubernetes is not touched, neither by the machine's creation nor by its removal. The machine gets the
+// host when its owner has removed that Kubernetes. A Kubernetes that this machine brought does not count.
+func TestBootstrapOverSSH_hostInUse(t *testing.T) {
+	t.Parallel()
+	for name, driver := range map[string]string{"generic": "generic", "a driver that Drover does not know": "pool"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, server, dir := existing(t, "#!/bin/sh\nmkdir -p $STORY/etc/rancher/k3s\necho ours >$STORY/etc/rancher/k3s/k3s.yaml\nexit 1\n")
+			if driver != "generic" {
+				j.request.Driver.Name, j.request.UserData = driver, clouds.UserData{Habit: clouds.None}
+			}
+			files := map[string]string{"etc/systemd/system/k3s.service": "[Service]\nExecStart=/usr/local/bin/k3s \\\n    server \\\n",
+				"var/lib/rancher/k3s/server/db/state.db": "data"}
+			for file, content := range files {
+				require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o700))
+				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600))
+			}
+			untouched := func() {
+				t.Helper()
+				for file, content := range files {
+					requireFile(t, content, filepath.Join(dir, file))
+				}
+				for _, path := range []string{filepath.Join(dir, "claim"), j.markerRoot, filepath.Join(dir, "called")} {
+					require.NoFileExists(t, path)
+					require.NoDirExists(t, path)
+				}
+				left, err := os.ReadDir(filepath.Join(dir, "home"))
+				require.NoError(t, err)
+				require.Empty(t, left)
+			}
+			code, result := j.run(t.Context(), state.Create)
+			require.Equal(t, operation.ExitFailed, code, j.output.String())
+			require.Equal(t, []string{"HostInUse", rkev1.ClassInvalid}, []string{result.Reason, result.Class}, result.Message)
+			require.Contains(t, result.Message, "the host "+server.Host+" already has a Kubernetes that this machine did not install: "+
+				"/etc/systemd/system/k3s.service, /var/lib/rancher/k3s/server/db. Drover changed nothing there")
+			require.Contains(t, result.Message, "k3s-uninstall.sh")
+			untouched()
+			if driver == "generic" { // the other one says that the server is gone, and Drover removes what it knows of
+				j.mustRemove()
+				untouched()
+			}
+
+			for file := range files {
+				require.NoError(t, os.Remove(filepath.Join(dir, file)))
+			}
+			require.NoError(t, os.Remove(filepath.Join(dir, "var/lib/rancher/k3s/server/db")))
+			for range 2 {
+				_, result = j.run(t.Context(), state.Create)
+				require.Equal(t, "BootstrapFailed", result.Reason, "the script of the test fails, and then the claim is this machine's: %s", result.Message)
+			}
+			requireFile(t, "ours\n", filepath.Join(dir, "etc/rancher/k3s/k3s.yaml"))
+		})
+	}
+}
+
 // What was brought to a host goes with its machine: the agent, whose plan Secret the script named, what ran there, and last the claim.
 func TestHostIsCleaned(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,7 @@ const (
 	SSHUnauthorizedReason            = "SSHUnauthorized"
 	SSHKeyMissingReason              = "SSHKeyMissing"
 	HostTakenReason                  = "HostTaken"
+	HostInUseReason                  = "HostInUse"
 	HostNotCleanedReason             = "HostNotCleaned"
 	CacheIncompleteReason            = "CacheIncomplete"
 )

@@ -52,12 +52,14 @@ func golden(t *testing.T, name string, report *explain.Report) {
 
 func machineSnapshots() map[string]*facts.Snapshot {
 	all := map[string]*facts.Snapshot{
-		"unseen":          machine(),
-		"image-pull":      withJob(atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, ""), waitingPod("ImagePullBackOff", `Back-off pulling image "registry.example/drover:1"`)),
-		"pulling-normal":  withJob(atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, "Job web-1-create-2 was made"), waitingPod("ContainerCreating", "")),
-		"job-missing":     atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, ""),
-		"quota":           failed(rkev1.WaitingForRetryReason, rkev1.ClassQuota, "POST https://api.digitalocean.com/v2/droplets: 422 creating this/these droplet(s) will exceed your droplet limit"),
-		"unauthorized":    failed(rkev1.AttemptsExhaustedReason, rkev1.ClassUnauthorized, "401 Unable to authenticate you"),
+		"unseen":         machine(),
+		"image-pull":     withJob(atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, ""), waitingPod("ImagePullBackOff", `Back-off pulling image "registry.example/drover:1"`)),
+		"pulling-normal": withJob(atJob(metav1.ConditionUnknown, rkev1.JobPendingReason, "Job web-1-create-2 was made"), waitingPod("ContainerCreating", "")),
+		"job-missing":    atJob(metav1.ConditionUnknown, rkev1.JobRunningReason, ""),
+		"quota":          failed(rkev1.WaitingForRetryReason, rkev1.ClassQuota, "POST https://api.digitalocean.com/v2/droplets: 422 creating this/these droplet(s) will exceed your droplet limit"),
+		"unauthorized":   failed(rkev1.AttemptsExhaustedReason, rkev1.ClassUnauthorized, "401 Unable to authenticate you"),
+		"host-in-use": changed(failed(rkev1.AttemptsExhaustedReason, rkev1.ClassInvalid, "the host 198.18.0.9 already has a Kubernetes that this machine did not install"),
+			func(s *facts.Snapshot) { s.State.Result.Reason = rkev1.HostInUseReason }),
 		"hostile-message": failed(rkev1.WaitingForRetryReason, "", "red \x1b[31mtext\x1b[0m and {name}\nand more"),
 		"running": changed(running(), func(s *facts.Snapshot) {
 			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "not asked yet", 2))

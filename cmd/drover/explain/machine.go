@@ -333,11 +333,25 @@ func (d *decision) reportCleaning(c *facts.Cleaning) {
 	d.Verdict = append(d.Verdict, line+".")
 }
 
+// jobReason returns the reason that the Job of the last attempt gave for its failure. It returns "" if the state Secret has another
+// attempt's result, or if the reason says no more than the class.
+func (d *decision) jobReason(last *rkev1.AttemptStatus) string {
+	if d.State == nil || d.State.Result == nil {
+		return ""
+	}
+	result := d.State.Result
+	if result.Attempt != last.Number || string(result.Operation) != last.Operation || result.Reason == rkev1.CreateFailedReason {
+		return ""
+	}
+	return result.Reason
+}
+
 // reportAttempt reports when the last attempt ended, and when the next one starts.
 func (d *decision) reportAttempt(removes bool) {
 	last, next := d.Machine.Status.LastAttempt, d.Machine.Status.NextAttemptTime
 	if last != nil && last.Outcome != string(state.Succeeded) && removes == (last.Operation == string(state.Remove)) {
 		d.Blocker.Class, d.Blocker.Message = last.Class, facts.Clean(last.Message)
+		d.told = append(d.told, d.jobReason(last))
 		if last.EndTime != nil {
 			d.Verdict = append(d.Verdict, fmt.Sprintf("Attempt %d to %s the server ended %s ago.", last.Number, facts.Clean(last.Operation), facts.Age(d.Now, last.EndTime.Time)))
 		}
