@@ -287,7 +287,7 @@ func ConfiguredLabels(c Cluster) map[string]map[string]string {
 	return all
 }
 
-// itemsOf are the items of values, each of which may be a list or one text with commas.
+// itemsOf are the items of values. A value may be a list, or one text with commas.
 func itemsOf(values ...any) []string {
 	var items []string
 	for _, value := range values {
