@@ -25,8 +25,8 @@ const ControlPlanesPath = "/validate-rke-cattle-io-v1-rkecontrolplane"
 const ControlPlaneSpecsPath = "/validate-rke-cattle-io-v1-rkecontrolplane-spec"
 
 // ControlPlaneSpecs is the webhook for the specification of RKEControlPlanes that users write. It
-// checks what a schema cannot express: bounds, values of arguments, and changes that an existing cluster
-// cannot take. The planner checks them again.
+// checks bounds, values of arguments, and changes that an existing cluster cannot take, because a
+// schema cannot express them. The planner checks them again.
 type ControlPlaneSpecs struct{}
 
 var _ admission.Handler = (*ControlPlaneSpecs)(nil)
