@@ -55,6 +55,9 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	if name := credentialOf(obj); err == nil && found.text == "" && name != "" && (old == nil || credentialOf(old) != name) {
 		found, err = h.checkCredential(ctx, obj, name)
 	}
+	if err == nil && found.text == "" {
+		found, err = h.checkUserData(ctx, obj, old)
+	}
 	switch {
 	case err != nil:
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -156,6 +159,14 @@ func credentialOf(obj *unstructured.Unstructured) string {
 	return name
 }
 
+// comesFromElsewhere reports whether a new object was made by Cluster API, is moved or restored with
+// its owners, or is paused.
+func comesFromElsewhere(obj *unstructured.Unstructured) bool {
+	annotations := obj.GetAnnotations()
+	_, paused := annotations[clusterv1.PausedAnnotation]
+	return paused || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0
+}
+
 // checkCredential rejects a credential that does not exist or is not shared with this namespace,
 // unless the object may wait for it.
 func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (problem, error) {
@@ -184,10 +195,8 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	// that exists but is not shared: a different answer would reveal the Secrets of another
 	// namespace. A template whose Secret is missing gets it too, because a template creates
 	// nothing, and a restore may have dropped its owners. The controller validates again.
-	annotations := obj.GetAnnotations()
-	_, paused := annotations[clusterv1.PausedAnnotation]
 	restored := errors.Is(err, credential.ErrMissing) && strings.HasSuffix(obj.GetKind(), "MachineTemplate")
-	if restored || paused || annotations[MissingCredentialAnnotation] == "true" || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0 {
+	if restored || obj.GetAnnotations()[MissingCredentialAnnotation] == "true" || comesFromElsewhere(obj) {
 		return problem{text: message + "; the machine waits for it", waits: true}, nil
 	}
 	return problem{text: fmt.Sprintf("%s; or annotate this object with %s=true if the Secret is created later", message, MissingCredentialAnnotation), curable: true}, nil

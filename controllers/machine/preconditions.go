@@ -1,9 +1,11 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -170,12 +172,39 @@ func (r *Reconciler) checkUserData(s *scope) error {
 		return step.Wait(rkev1.BootstrapFormatUnsupportedReason, fmt.Sprintf("driver %s takes no user data, so the bootstrap data must be a shell script that begins with #!, "+
 			"but the data in Secret %s is %s: use a bootstrap provider that writes a script", s.driver.ref.Name, s.bootstrap.Name, summary.Format), 0)
 	}
+	if err := r.checkConflicts(s, way); err != nil {
+		return err
+	}
 	if err := s.checkJoined(way); err != nil {
 		return err
 	}
 	if summary.IsUnexplained() {
 		s.conditions.True(rkev1.BootstrapReadyCondition, rkev1.BootstrapFormatUnknownReason, fmt.Sprintf("the bootstrap data in Secret %s has an unknown format "+
 			"and is passed on unchanged. A script must begin with #!, and cloud-init configuration with #cloud-config", s.bootstrap.Name))
+	}
+	return nil
+}
+
+// checkConflicts rejects options with which the driver would not pass the bootstrap data on.
+// Admission rejects them too; this is for machines that existed before, and for those that Cluster
+// API made from such a template.
+func (r *Reconciler) checkConflicts(s *scope, way clouds.UserData) error {
+	values := map[string]any{}
+	names := map[string]string{}
+	for _, field := range r.kind.Fields {
+		values[field.Flag], names[field.Flag] = field.Default, "spec."+field.Name
+	}
+	maps.Copy(values, s.driver.values)
+	if !userdata.Passes(way, values) {
+		return nil
+	}
+	name := func(flag string) string { return cmp.Or(names[flag], "--"+flag) }
+	var problems []error
+	for _, c := range userdata.Conflicts(s.driver.ref.Name, way, s.driver.values, s.driver.files, name) {
+		problems = append(problems, fmt.Errorf("%s: %s", name(c.Flag), c.Why))
+	}
+	if len(problems) > 0 {
+		return step.Stall(rkev1.SpecInvalidReason, errors.Join(problems...))
 	}
 	return nil
 }

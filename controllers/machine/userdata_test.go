@@ -186,6 +186,20 @@ func TestUserData_unknownHabit(t *testing.T) {
 	require.Equal(t, clouds.UserData{Habit: clouds.Base64, Flag: "unsure-user-data"}, s.requestOf(state.Create, 1).UserData)
 }
 
+// TestUserData_conflictingOption: a machine that existed before admission checked its options, or that Cluster API made, gets a
+// condition with the field's name and no Job.
+func TestUserData_conflictingOption(t *testing.T) {
+	w := newWorld(t)
+	nd := w.external("unsure", "https://drivers.test/unsure", strings.Repeat("a", 64))
+	nd.Annotations = map[string]string{managementv3.UserDataAnnotation: "flag=unsure-user-data,habit=path"}
+	w.update(nd)
+	s := w.machine("unsure", "m", map[string]any{"userData": "/etc/MARKER"})
+	s.reconcile()
+	says := s.expect(rkev1.BootstrapReadyCondition, metav1.ConditionFalse, rkev1.SpecInvalidReason).Message
+	require.True(t, strings.HasPrefix(says, "spec.userData: must hold user data, not the path of a file\n"), says)
+	testkit.ExpectNotFound(t, s.client, s.job(state.Create, 1), s.stateSecret())
+}
+
 // TestDelivery: what the Job has seen of the bootstrap data on the server is a condition; without the data no machine is Ready.
 func TestDelivery(t *testing.T) {
 	for name, c := range map[string]struct {

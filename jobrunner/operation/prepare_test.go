@@ -93,9 +93,9 @@ func TestAddUserData_in_the_form_a_driver_takes(t *testing.T) {
 			}},
 		"the user says the same": {way: "flag=acme-user-data,habit=path,with=acme-from-file=true", options: map[string]any{"acme-from-file": true}, then: ofFile},
 		"the user says another": {way: "flag=acme-user-data,habit=inline,with=acme-from-file=false", options: map[string]any{"acme-from-file": true},
-			err: "the option acme-from-file must be false or unset"},
+			err: "the option acme-from-file: must be false or unset"},
 		"exclusive pair": {way: "flag=acme-user-data,habit=inline,excludes=acme-user-data-file", options: map[string]any{"acme-user-data-file": "MARKER"},
-			err: "does not support the option acme-user-data-file together with acme-user-data"},
+			err: "the option acme-user-data-file: driver acme does not support this option together with the option acme-user-data, which"},
 		"merged pair": {way: "flag=acme-user-data,habit=path,merges=acme-more", options: map[string]any{"acme-more": "kept"}, then: func(t *testing.T, v map[string]any) string {
 			t.Helper()
 			require.Equal(t, "kept", v["acme-more"])
@@ -243,7 +243,7 @@ func TestAddUserData(t *testing.T) {
 		"both":                      {bootstrap: script, options: map[string]any{flag: "#cloud-config\npackages: [jq]\n"}, has: []string{"packages", "jq", "runcmd"}},
 		"from a Secret":             {bootstrap: script, files: map[string][]byte{flag: []byte("#cloud-config\npackages: [jq]\n")}, has: []string{"jq"}},
 		"the Secret goes first":     {options: map[string]any{flag: "#cloud-config\na: MARKER-no\n"}, files: map[string][]byte{flag: []byte("#cloud-config\npackages: [jq]\n")}, has: []string{"jq"}},
-		"a path instead of text":    {bootstrap: script, options: map[string]any{flag: "/etc/MARKER"}, reason: rkev1.SpecInvalidReason, err: "the option digitalocean-userdata must hold user data, not the path of a file"},
+		"a path instead of text":    {bootstrap: script, options: map[string]any{flag: "/etc/MARKER"}, reason: rkev1.SpecInvalidReason, err: "the option digitalocean-userdata: must hold user data, not the path of a file"},
 		"what cannot be merged":     {bootstrap: script, options: map[string]any{flag: "#cloud-config\nruncmd: {MARKER: [}\n"}, reason: "UserDataInvalid"},
 		"more than the cloud takes": {bootstrap: script, files: map[string][]byte{flag: []byte("#cloud-config\nx: " + strings.Repeat("y", 80<<10))}, reason: rkev1.UserDataTooLargeReason},
 		"a driver without the flag": {driver: "rackspace", bootstrap: script},

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 
@@ -29,14 +28,7 @@ func (s *session) learnWay() {
 }
 
 // takesUserData reports whether the driver passes user data to the server.
-func (s *session) takesUserData() bool {
-	for flag, value := range s.way.Unless {
-		if fmt.Sprint(s.values[flag]) == value {
-			return false
-		}
-	}
-	return s.way.Flag != ""
-}
+func (s *session) takesUserData() bool { return userdata.Passes(s.way, s.values) }
 
 // withholdUserData leaves the driver's flag for user data empty, with its switches as they will be: the driver gets its values
 // more than once, and may open a file at once that is not there yet.
@@ -71,14 +63,10 @@ func (s *session) addUserData() error {
 	if !s.takesUserData() {
 		return nil
 	}
-	if err := s.checkExclusive(); err != nil {
+	if err := s.checkConflicts(); err != nil {
 		return err
 	}
-	own, err := s.ownUserData()
-	if err != nil {
-		return err
-	}
-	data, err := s.joinUserData(own)
+	data, err := s.joinUserData(s.ownUserData())
 	if _, tooLarge := errors.AsType[*userdata.TooLargeError](err); tooLarge {
 		return fail(rkev1.UserDataTooLargeReason, rkev1.ClassInvalid, err)
 	}
@@ -127,43 +115,28 @@ func (s *session) joinUserData(own []byte) ([]byte, error) {
 	return data, nil
 }
 
-// checkExclusive refuses options of the user's that the driver does not take beside the flag for user data, or with which that
-// would mean something else.
-func (s *session) checkExclusive() error {
-	for _, flag := range s.way.Excludes {
-		if given, _ := s.request.Options[flag].(string); given != "" || len(s.request.Files[flag]) > 0 {
-			return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid,
-				"driver %s does not support the option %s together with %s, which carries the bootstrap data: put your user data into %s; Drover merges both", s.request.Driver.Name, flag, s.way.Flag, s.way.Flag)
-		}
+// checkConflicts rejects the user's options with which the driver would not pass the bootstrap data on. Admission and the machine
+// controller reject them earlier; the Job checks what they could not know, such as options of the credential.
+func (s *session) checkConflicts() error {
+	name := func(flag string) string { return "the option " + flag }
+	conflicts := userdata.Conflicts(s.request.Driver.Name, s.way, s.request.Options, s.request.Files, name)
+	if len(conflicts) == 0 {
+		return nil
 	}
-	for _, flag := range slices.Sorted(maps.Keys(s.way.With)) {
-		given, ok := s.request.Options[flag]
-		if ok && given != nil && fmt.Sprint(given) != s.way.With[flag] {
-			return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid,
-				"the option %s must be %s or unset: with another value, driver %s interprets the user data in %s differently", flag, s.way.With[flag], s.request.Driver.Name, s.way.Flag)
-		}
-	}
-	return nil
+	return failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "%s: %s", name(conflicts[0].Flag), conflicts[0].Why)
 }
 
 // ownUserData is the user's value for the flag: the content of a file, text, or base64 if the
 // driver requires it.
-func (s *session) ownUserData() ([]byte, error) {
+func (s *session) ownUserData() []byte {
 	if own := s.request.Files[s.way.Flag]; len(own) > 0 {
-		return own, nil
+		return own
 	}
 	text, _ := s.request.Options[s.way.Flag].(string)
-	known := userdata.Detect([]byte(text)) != userdata.Opaque
-	switch s.way.Habit {
-	case clouds.Base64:
-		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil && !known {
-			return decoded, nil
+	if s.way.Habit == clouds.Base64 && userdata.Detect([]byte(text)) == userdata.Opaque {
+		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
+			return decoded
 		}
-	case clouds.PathAtCreate, clouds.PathEarly:
-		if !known {
-			return nil, failf(rkev1.SpecInvalidReason, rkev1.ClassInvalid, "the option %s must hold user data, not the path of a file", s.way.Flag)
-		}
-	case clouds.Inline, clouds.None, clouds.Unknown:
 	}
-	return []byte(text), nil
+	return []byte(text)
 }
