@@ -262,7 +262,7 @@ var (
 )
 
 var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason, rkev1.WaitingForInfrastructureReason, rkev1.DriverNotReadyReason,
-	rkev1.WaitingForBootstrapReason, rkev1.ServerNotSeenReason, rkev1.NotVerifiedReason, rkev1.JobRunningReason, rkev1.JobPendingReason, rkev1.JobQueuedReason,
+	rkev1.WaitingForBootstrapReason, rkev1.ServerNotSeenReason, rkev1.NotVerifiedReason, rkev1.JobRunningReason, rkev1.ThrottledReason, rkev1.JobPendingReason, rkev1.JobQueuedReason,
 	rkev1.WaitingForRetryReason, rkev1.WaitingForQuotaReason, rkev1.WaitingForCapacityReason, rkev1.WaitingForRateLimitReason, rkev1.WaitingForNodeReason,
 	rkev1.DeletingReason, rkev1.WaitingForMachineDeletionReason,
 	rkev1.CancelledReason, rkev1.DiskFullReason, rkev1.StateUnwritableReason, rkev1.DriverUnavailableReason, rkev1.LookupFailedReason,
@@ -304,6 +304,7 @@ var machine = map[string][]string{
 	rkev1.NameTakenReason: {"The message above names the object. Check whether it belongs to another machine: drover get {name} -n {ns}",
 		"Delete or rename one of the two machines. Never delete a Secret {name}-machine-state, which is the only record of a server. A MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
 	rkev1.JobRunningReason:          {nextWatch},
+	rkev1.ThrottledReason:           {nextWatch, nextLimit},
 	rkev1.JobPendingReason:          {nextJobPods},
 	rkev1.JobQueuedReason:           {"Wait: it starts when the Jobs ahead of it have ended", "The manager's flag --max-concurrent-jobs limits how many Jobs run"},
 	rkev1.WaitingForRetryReason:     {nextLogs, nextRetry},

@@ -52,6 +52,8 @@ const (
 	// Job if its pod left no result, according to Kubernetes. The Job and its pod, which show it,
 	// are deleted later.
 	VerdictKey = "verdict.json"
+	// ProgressKey holds a Progress as JSON, only while a Job has something to report.
+	ProgressKey = "progress.json"
 	// LogKey holds the redacted end of the last operation's log, at most MaxLogBytes.
 	LogKey = "log.txt"
 )
@@ -116,6 +118,17 @@ type Journal struct {
 	InstanceName string    `json:"instanceName,omitempty"`
 	Driver       string    `json:"driver,omitempty"`
 	Time         time.Time `json:"time"`
+}
+
+// Progress is what a running Job reports.
+type Progress struct {
+	Operation Operation `json:"operation"`
+	Attempt   int32     `json:"attempt"`
+	// ThrottledSince is since when the cloud limits the request rate, and the driver repeats its
+	// request.
+	ThrottledSince time.Time `json:"throttledSince"`
+	// Throttled is the first line in which the driver logged this.
+	Throttled string `json:"throttled"`
 }
 
 // Server holds the known facts about a server; no secrets.

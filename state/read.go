@@ -27,6 +27,7 @@ const (
 	maxCredential  = 1000 << 10
 	maxNotes       = 16
 	maxZone        = 256
+	maxProgress    = 512
 	maxResult      = 900 << 10
 	maxLogTail     = 4 << 10
 	maxName        = 63
@@ -172,6 +173,16 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 		j.InstanceName = ""
 	}
 	return j, nil
+}
+
+// ReadProgress reads what a running Job reports.
+func ReadProgress(data map[string][]byte) (Progress, error) {
+	var p Progress
+	if err := decode(data, ProgressKey, maxDocument, &p); err != nil {
+		return Progress{}, err
+	}
+	p.Throttled, p.ThrottledSince = Printable(p.Throttled, maxProgress), plausible(p.ThrottledSince)
+	return p, nil
 }
 
 func decode(data map[string][]byte, key string, limit int, into any) error {

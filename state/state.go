@@ -28,7 +28,13 @@ type State struct {
 	Journal Document[Journal]
 	Server  Document[Server]
 	Result  Document[Result]
+<<<<<<< HEAD
 	// Verdict is the end of the last Job if it left no Result.
+=======
+	// Progress is what the pod reports while it runs.
+	Progress Document[Progress]
+	// Verdict is how the last Job ended that left no Result.
+>>>>>>> d7acbdca (jobrunner, controllers/machine: report that a cloud limits a running Job)
 	Verdict Document[Result]
 	// Credential of the last Job, if an earlier manager kept it in the state.
 	Credential Document[Credential]
@@ -85,7 +91,7 @@ func Read(secret *corev1.Secret) State {
 // Of reads the data of a state Secret, without the manager's notes.
 func Of(data map[string][]byte) State {
 	s := State{
-		Journal: documentOf(ReadJournal(data)), Server: documentOf(ReadServer(data)), Result: documentOf(ReadResult(data, ResultKey)),
+		Journal: documentOf(ReadJournal(data)), Server: documentOf(ReadServer(data)), Result: documentOf(ReadResult(data, ResultKey)), Progress: documentOf(ReadProgress(data)),
 		Verdict: documentOf(ReadResult(data, VerdictKey)), Credential: documentOf(ReadCredential(data)),
 		ExtractedConfig: data[ExtractedConfigKey], PrivateKey: data[SSHPrivateKeyKey], PublicKey: data[SSHPublicKeyKey],
 		KnownHosts: data[SSHKnownHostsKey], log: data[LogKey],

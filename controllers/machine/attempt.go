@@ -160,6 +160,10 @@ func (r *Reconciler) running(ctx context.Context, s *scope, seen attempt.Attempt
 	if v := seen.Verdict; v.Reason != "" {
 		return step.Progress(v.Reason, fmt.Sprintf("Job %s waits: %s", name, v.Message), after)
 	}
+	if p := s.state.Progress.Value; p.Throttled != "" && p.Operation == s.state.Claim.Operation && p.Attempt == seen.Evidence.Attempt {
+		return step.Progress(rkev1.ThrottledReason, fmt.Sprintf("Job %s is running, attempt %d: the cloud has limited the request rate since %s, and the driver repeats its request until the "+
+			"Job's deadline. The driver reports: %s", name, p.Attempt, p.ThrottledSince.UTC().Format(time.RFC3339), p.Throttled), after)
+	}
 	return underWay(name, seen.Evidence.Attempt, after)
 }
 

@@ -113,6 +113,34 @@ func (s *subject) lose(operation state.Operation) *corev1.Pod {
 	return pod
 }
 
+// TestThrottled: a Job that runs and reports that the cloud limits its requests gives the machine a reason of its own, until it no longer
+// reports this.
+func TestThrottled(t *testing.T) {
+	s := begun(t)
+	running := func() { s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason) }
+	report := state.Progress{Operation: state.Create, Attempt: 1, ThrottledSince: time.Date(2026, 11, 28, 6, 0, 1, 0, time.UTC), Throttled: "[429] Too many\x1b requests"}
+	s.write(map[string]any{state.ProgressKey: report})
+	require.Equal(t, rkev1.PhaseCreating, s.reconcile().Phase)
+	const message = "Job m-create-1 is running, attempt 1: the cloud has limited the request rate since 2026-11-28T06:00:01Z, and the driver repeats its request until the Job's deadline. " +
+		"The driver reports: [429] Too many requests"
+	require.Contains(t, s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.ThrottledReason).Message, message+"\n* Follow the driver's log: drover logs m ")
+	require.Contains(t, s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ThrottledReason).Message, message)
+	wrote := s.wrote()
+	s.reconcile()
+	require.Equal(t, wrote, s.wrote(), "nothing changed")
+
+	for _, other := range []state.Progress{{Operation: state.Create, Attempt: 2, Throttled: "x"}, {Operation: state.Remove, Attempt: 1, Throttled: "x"}, {Operation: state.Create, Attempt: 1}} {
+		s.write(map[string]any{state.ProgressKey: other})
+		s.reconcile()
+		running()
+	}
+	s.write(map[string]any{state.ProgressKey: report})
+	s.reconcile()
+	s.write(map[string]any{state.ProgressKey: nil})
+	s.reconcile()
+	running()
+}
+
 // A pod on a lost node never ends. It is said which node, since when and what to do; when the pod is gone, it goes on.
 func TestNodeLost_create(t *testing.T) {
 	s := begun(t)

@@ -85,7 +85,7 @@ func (s *session) makeServer(ctx context.Context) error {
 		return err
 	}
 	s.log.printf("running the driver's checks before creation (PreCreateCheck)")
-	if err := s.driver.Do(ctx, plugin.Check); err != nil {
+	if err := s.do(ctx, plugin.Check); err != nil {
 		return s.driverFailure(rkev1.PreCreateCheckFailedReason, err)
 	}
 	if err := s.declareIntent(ctx); err != nil {
@@ -243,10 +243,12 @@ func (s *session) watchCreate(ctx context.Context) error {
 	for {
 		select {
 		case err := <-created:
+			s.endThrottling(ctx)
 			rec.poll(ctx)
 			return err
 		case <-ticker.C:
 			rec.poll(ctx)
+			s.reportThrottling(ctx)
 		case <-ctx.Done():
 			return rec.cancel(ctx, created, ticker.C)
 		}

@@ -368,7 +368,7 @@ func (s *session) find(ctx context.Context, lost bool) ([]finder.Server, error) 
 func (q *inquiry) forgetGone(ctx context.Context) error {
 	if q.known.removal == notTried {
 		q.log.printf("the server of an earlier attempt is gone")
-		if err := q.driver.Do(ctx, plugin.Remove); err != nil {
+		if err := q.do(ctx, plugin.Remove); err != nil {
 			q.log.printf("removing its other resources: %v", err)
 		}
 	}

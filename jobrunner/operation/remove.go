@@ -175,7 +175,7 @@ func (q *inquiry) removeByDriver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("the driver did not remove the server within %s", removeTimeout))
 	defer cancel()
 	q.log.printf("asking the driver to remove the server (Remove)")
-	err := q.driver.Do(ctx, plugin.Remove)
+	err := q.do(ctx, plugin.Remove)
 	e.driver, e.finder, q.err, q.said = driverUnasked, q.unasked(), nil, err
 	if err == nil {
 		e.removal = removed
@@ -203,7 +203,7 @@ func (q *inquiry) removeAllFound(ctx context.Context) error {
 		named := slices.ContainsFunc(q.found, func(server finder.Server) bool { return server.Name == q.request.InstanceName })
 		if e.naming == byName && named {
 			q.log.printf("removing server %s by its name", q.request.InstanceName)
-			if err := q.driver.Do(ctx, plugin.Remove); err != nil {
+			if err := q.do(ctx, plugin.Remove); err != nil {
 				q.log.printf("the driver failed to remove the server: %v", err)
 			}
 			var err error

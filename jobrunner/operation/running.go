@@ -103,7 +103,7 @@ func (w *runningWait) notRunning(ctx context.Context, current serverstate.State,
 	}
 	w.started = true
 	s.log.printf("starting the server, which is %s", current)
-	if err := s.driver.Do(ctx, plugin.StartServer); err != nil {
+	if err := s.do(ctx, plugin.StartServer); err != nil {
 		s.log.printf("starting the server: %v", err)
 	}
 	return nil
@@ -142,7 +142,7 @@ func (s *session) describe(ctx context.Context) error {
 	}
 	if login.Host == "" && !s.profile.NoServer && !s.reached(state.PhaseCreated) {
 		s.log.printf("removing the server: the driver never finished it and knows no address of it")
-		if err := s.driver.Do(ctx, plugin.Remove); err != nil {
+		if err := s.do(ctx, plugin.Remove); err != nil {
 			return s.driverFailure(rkev1.RemoveFailedReason, err)
 		}
 		s.sweep(ctx)

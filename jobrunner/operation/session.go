@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -64,6 +63,9 @@ type session struct {
 	// handed is the user data as the driver got it, which is kept nowhere in the record.
 	handed []string
 
+	// reported is when the session last saved whether the cloud limits the driver's requests.
+	reported time.Time
+
 	server     *state.Server
 	privateKey []byte
 	publicKey  []byte
@@ -77,6 +79,7 @@ func newSession(options Options, request jobrunner.Request, data []byte, redacto
 		profile: clouds.Of(request.Driver.Name),
 		dir:     machinedir.New(options.Home, request.InstanceName),
 	}
+	log.throttling.classify = s.classify
 	s.result.StartTime = time.Now().UTC()
 	for _, value := range request.CredentialEnv {
 		s.secrets = append(s.secrets, value)
@@ -160,12 +163,15 @@ func (s *session) stopDriver() {
 // kept in the state.
 type journalLog struct {
 	*redact.Writer
-	ring *ring
+	ring       *ring
+	throttling *throttling
 }
 
 func newLog(out io.Writer, redactor *redact.Redactor) *journalLog {
 	kept := &ring{limit: state.MaxLogBytes}
-	return &journalLog{Writer: redact.NewWriter(&stamp{out: io.MultiWriter(out, kept)}, redactor), ring: kept}
+	watched := &throttling{after: throttledAfter}
+	lines := io.MultiWriter(&stamp{out: io.MultiWriter(out, kept)}, watched)
+	return &journalLog{Writer: redact.NewWriter(lines, redactor), ring: kept, throttling: watched}
 }
 
 // printf writes a line of our own.
@@ -238,16 +244,7 @@ func (s *session) driverFailure(reason string, err error) error {
 	if errors.Is(err, plugin.ErrUnresponsive) {
 		return fail(rkev1.DriverUnresponsiveReason, rkev1.ClassUnknown, err)
 	}
-	// The machine's own names may contain words that decide the class. Shorter names are parts of
-	// other words.
-	const minName = 8
-	text := err.Error()
-	for _, name := range []string{s.request.InstanceName, s.request.Machine.Name} {
-		if len(name) >= minName {
-			text = strings.ReplaceAll(text, name, "it")
-		}
-	}
-	return fail(reason, s.profile.Classify(text), err)
+	return fail(reason, s.classify(err.Error()), err)
 }
 
 // errCancelled is the cause of an operation's context when its pod is stopped.

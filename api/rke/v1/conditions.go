@@ -72,12 +72,14 @@ const (
 	NameTooLongReason        = "NameTooLong"
 	NameTakenReason          = "NameTaken"
 	JobRunningReason         = "JobRunning"
-	JobPendingReason         = "JobPending"
-	JobQueuedReason          = "JobQueued"
-	JobSucceededReason       = "JobSucceeded"
-	JobCancelledReason       = "JobCancelled"
-	WaitingForRetryReason    = "WaitingForRetry"
-	AttemptsExhaustedReason  = "AttemptsExhausted"
+	// ThrottledReason: the Job runs, and the cloud limits the request rate: the driver repeats its request.
+	ThrottledReason         = "Throttled"
+	JobPendingReason        = "JobPending"
+	JobQueuedReason         = "JobQueued"
+	JobSucceededReason      = "JobSucceeded"
+	JobCancelledReason      = "JobCancelled"
+	WaitingForRetryReason   = "WaitingForRetry"
+	AttemptsExhaustedReason = "AttemptsExhausted"
 	// WaitingForQuotaReason, WaitingForCapacityReason and WaitingForRateLimitReason: the cloud refused another machine that asks
 	// for the same with the same credential. One at a time asks again, and the others follow.
 	WaitingForQuotaReason     = "WaitingForQuota"
