@@ -28,13 +28,9 @@ type State struct {
 	Journal Document[Journal]
 	Server  Document[Server]
 	Result  Document[Result]
-<<<<<<< HEAD
-	// Verdict is the end of the last Job if it left no Result.
-=======
 	// Progress is what the pod reports while it runs.
 	Progress Document[Progress]
-	// Verdict is how the last Job ended that left no Result.
->>>>>>> d7acbdca (jobrunner, controllers/machine: report that a cloud limits a running Job)
+	// Verdict is the end of the last Job if it left no Result.
 	Verdict Document[Result]
 	// Credential of the last Job, if an earlier manager kept it in the state.
 	Credential Document[Credential]
