@@ -16,14 +16,17 @@ var cleaning string
 
 // Clean names the files to remove from a host that existed before its machine and outlives it.
 type Clean struct {
-	// UID is the machine's. The host is its own when Claim, a file on the host, has it in its first line.
+	// UID is the machine's. The host belongs to the machine if the first line of Claim, a file on
+	// the host, has this UID.
 	UID   string
 	Claim string
-	// Run is the folder on the host with the bootstrap script that was run there for the machine: it names the machine's plan Secret.
+	// Run is the folder on the host with the machine's bootstrap script, which names the machine's
+	// plan Secret.
 	Run string
 }
 
-// MarkerRoot on a host has a folder for each machine that was bootstrapped over SSH. Beside it is the claim of the machine that has the host.
+// MarkerRoot on a host has a folder for each machine that was bootstrapped over SSH. Beside it is
+// the claim of the host's present machine.
 const MarkerRoot = "/var/lib/drover/userdata"
 
 // NewClean returns the files to remove from a host of the machine with a UID; root is MarkerRoot,

@@ -15,7 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBytes is the most that a script may have, so that it fits beside a user's own cloud-init into the 16 KiB of the smallest clouds.
+// MaxBytes bounds a script, so that it fits beside a user's own cloud-init into the 16 KiB of the
+// smallest clouds.
 const MaxBytes = 8 << 10
 
 // DefaultFolder is the folder of the agent's journal.
@@ -37,7 +38,8 @@ type Install struct {
 	// Token registers one agent (api/connect). If empty, the user sets DROVER_TOKEN for a server
 	// whose agent has not registered yet.
 	Token string
-	// Sums are the SHA-256 sums of the agents by architecture (amd64, arm64), lower-case hex. At least one.
+	// Sums are the SHA-256 sums of the agents by architecture (amd64, arm64), lower-case hex. At
+	// least one.
 	Sums map[string]string
 	// Folder is the agent's own; DefaultFolder when empty.
 	Folder string
@@ -165,5 +167,6 @@ func isLine(s string) bool {
 // quote makes a word of a POSIX shell out of any text.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// unitValue makes a value of systemd's EnvironmentFile, in which a backslash keeps the character after it (systemd.exec(5)).
+// unitValue encodes a value for systemd's EnvironmentFile, in which a backslash keeps the character
+// after it (systemd.exec(5)).
 var unitValue = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$`)

@@ -122,12 +122,14 @@ const InstalledByValue = "drover"
 var ErrNoCRDs = errors.New("this manager was built without Cluster API's CRDs: run `make generate` and build again, " +
 	"or install Cluster API with clusterctl and start the manager with --capi=external")
 
-// The pattern names the page that is in git too, so that the package compiles before the CRDs are generated.
+// The pattern matches the page that is in git, too, so that the package compiles before the CRDs
+// are generated.
 //
 //go:embed crds/README.md crds
 var crdFiles embed.FS
 
-// CRDs returns Cluster API's CRDs as we install them: v1beta2 only, labelled as ours and for clusterctl move.
+// CRDs returns Cluster API's CRDs as we install them: v1beta2 only, labelled as ours and for
+// clusterctl move.
 func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	names, err := fs.Glob(crdFiles, "crds/*.yaml")
 	if err != nil {

@@ -35,7 +35,8 @@ import (
 // being created.
 var ErrNotConnected = clustercache.ErrClusterNotConnected
 
-// Grace periods after which a workload cluster that does not answer is reported so; Cluster API's own defaults.
+// Grace periods after which an unreachable workload cluster is reported; Cluster API's own
+// defaults.
 const (
 	remoteConnectionGracePeriod = 50 * time.Second
 	remoteConditionsGracePeriod = 5 * time.Minute
@@ -45,14 +46,15 @@ const (
 type Options struct {
 	// Concurrency is the number of objects each controller works on at a time; 10 when 0.
 	Concurrency int
-	// WatchFilter limits the controllers to objects with the label cluster.x-k8s.io/watch-filter of this value.
+	// WatchFilter limits the controllers to objects with the label cluster.x-k8s.io/watch-filter of
+	// this value.
 	WatchFilter string
 	// Embedded adds the core; without it, there is only the way into workload clusters.
 	Embedded bool
 }
 
-// Setup adds Cluster API's core to the manager: indexes, reconcilers, webhooks. The manager must not be started yet, and
-// its cache must be from NewCache.
+// Setup adds Cluster API's core to the manager: indexes, reconcilers, webhooks. The manager must
+// not be started yet, and its cache must be from NewCache.
 func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*workload.Clusters, error) {
 	opts.Concurrency = cmp.Or(opts.Concurrency, 10)
 	if err := setGates(); err != nil {
@@ -76,9 +78,11 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*workload.Cl
 	return clusters, setupWebhooks(mgr, clusters)
 }
 
-// setGates turns off machine pools, which need a cloud's own groups, and ClusterTopology, because a topology replaces machines to change them (design
-// decision D39). The priority queue of controller-runtime 0.24 sometimes blocks when it is shut down with work left. A manager that stops would then
-// keep its lease for half a minute. The limit of one reconcile per second and object needs that queue, so it is off too.
+// setGates turns off machine pools, which need a cloud's own groups, and ClusterTopology, because a
+// topology replaces machines to change them (design decision D39). The priority queue of
+// controller-runtime 0.24 sometimes blocks when it is shut down with work left. A manager that
+// stops would then keep its lease for half a minute. The limit of one reconcile per second and
+// object needs that queue, so it is off too.
 func setGates() error {
 	err := feature.MutableGates.SetFromMap(map[string]bool{
 		string(feature.MachinePool):            false,

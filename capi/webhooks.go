@@ -52,8 +52,9 @@ type kind struct {
 	defaults, deletes bool
 }
 
-// kinds agree with the markers on the types in sigs.k8s.io/cluster-api/core/webhooks/admission. The webhooks of ClusterClass and ExtensionConfig are left
-// out: guard rejects the former, and the CRD of the latter is not installed.
+// kinds agree with the markers on the types in sigs.k8s.io/cluster-api/core/webhooks/admission. The
+// webhooks of ClusterClass and ExtensionConfig are left out: guard rejects the former, and the CRD
+// of the latter is not installed.
 var kinds = []kind{
 	{group: "cluster.x-k8s.io", name: "cluster", plural: "clusters", defaults: true, deletes: true},
 	{group: "cluster.x-k8s.io", name: "machine", plural: "machines", defaults: true},

@@ -13,7 +13,8 @@ func (c Cloud) AgentServer(told string) string {
 	return id
 }
 
-// RunsElsewhere reports whether an agent has certainly registered from another server than the one of the provider ID.
+// RunsElsewhere reports whether an agent has certainly registered from another server than the one
+// of the provider ID.
 func RunsElsewhere(providerID, told string) bool {
 	for _, c := range known {
 		id, recorded := c.AgentServer(told), c.ServerID(Unfill(c.ProviderID, providerID))

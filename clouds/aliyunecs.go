@@ -2,8 +2,9 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// AliyunContainerService/docker-machine-driver-aliyunecs, aliyunecs/ecs.go; errors: denverdino/aliyungo, common/request.go. The record's
-// Id is a random word and names no server.
+// AliyunContainerService/docker-machine-driver-aliyunecs, aliyunecs/ecs.go; errors:
+// denverdino/aliyungo, common/request.go. The record's Id is a random word and does not name a
+// server.
 var _ = add(Cloud{
 	Driver: "aliyunecs", ID: "InstanceId", ProviderID: "{Region}.{InstanceId}", UserData: UserData{Habit: None},
 	Tags:      TagFlag{Flag: "aliyunecs-tag", Form: List, Characters: " +-._:/@", MaxKey: 64, MaxValue: 128},

@@ -11,11 +11,13 @@ var _ = add(Cloud{
 	Driver: "amazonec2", ZoneFlag: "amazonec2-zone", ZonePrefix: "amazonec2-region", CloudInit: "aws", EnvPrefix: "AWS",
 	ID: "InstanceId", ProviderID: "aws:///{Zone}/{InstanceId}", Zone: "{Zone}", Private: []string{"PrivateIPAddress"},
 	Place: map[string]string{"Region": "amazonec2-region"}, normal: wholeZone,
-	// AWS, "Tag your EC2 resources": key 128, value 256 characters; a comma would end the flag's item.
-	// cloud-provider-aws, docs/prerequisites.md: instances of a cluster carry kubernetes.io/cluster/<name>.
+	// AWS, "Tag your EC2 resources": key 128, value 256 characters; a comma would end the flag's
+	// item. cloud-provider-aws, docs/prerequisites.md: instances of a cluster carry
+	// kubernetes.io/cluster/<name>.
 	Tags:    TagFlag{Flag: "amazonec2-tags", Form: Pairs, Characters: " +-=._:/@", MaxKey: 128, MaxValue: 256, Owned: "kubernetes.io/cluster/"},
 	KeyFile: "amazonec2-ssh-keypath", KeyUnless: []string{"amazonec2-keypair-name"},
-	// AWS, "Run commands when you launch an EC2 instance with user data input": 16 KB, raw, before base64.
+	// AWS, "Run commands when you launch an EC2 instance with user data input": 16 KB, raw, before
+	// base64.
 	UserData: UserData{Habit: PathAtCreate, Flag: "amazonec2-userdata", Limit: Limit{Bytes: 16 << 10, Gzip: true}},
 	// The driver tags a spot instance only after it runs.
 	Finder: Finder{Kind: ByTag, Needs: []string{"amazonec2-region", "amazonec2-tags"}, Unless: []string{"amazonec2-request-spot-instance"}},

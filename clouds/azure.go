@@ -9,9 +9,11 @@ var _ = add(Cloud{
 		"Environment": "azure-environment", "SubscriptionID": "azure-subscription-id", "ResourceGroup": "azure-resource-group"},
 	// The driver names a storage container like the server with vhd- before it.
 	Names: NameRule{Longest: maxName - len("vhd-")},
-	// Azure Resource Manager, "Tag resources": names of 512 characters without <>%&\?/, values of 256.
+	// Azure Resource Manager, "Tag resources": names of 512 characters without <>%&\?/, values of
+	// 256.
 	Tags: TagFlag{Flag: "azure-tags", Form: Pairs, Characters: " +-=._:@", MaxKey: 512, MaxValue: 256},
-	// Azure REST API, Virtual Machines, OSProfile.customData: "The maximum length of the binary array is 65535 bytes", base64.
+	// Azure REST API, Virtual Machines, OSProfile.customData: "The maximum length of the binary
+	// array is 65535 bytes", base64.
 	UserData: UserData{Habit: PathAtCreate, Flag: "azure-custom-data", Limit: Limit{Bytes: 65535, Gzip: true}},
 	Finder:   Finder{Kind: ByTag, Needs: []string{"azure-resource-group", "azure-subscription-id", "azure-tags"}}, Lists: true,
 	NodeDriver: &NodeDriver{Description: "Microsoft Azure.", Active: true, AddCredential: true,

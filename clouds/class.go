@@ -59,8 +59,9 @@ var (
 	// endOfFile is Go's error when the other side closes the connection; the same letters occur in
 	// other words.
 	endOfFile = regexp.MustCompile(`\beof\b`)
-	// statusPattern finds an HTTP status where clients write it, and no other number of three digits: "…/droplets: 422 (request",
-	// "Error 403:", "StatusCode=409", "status code: 429", `"status":404`, "but got 503", "Status=409", "[429] Too many".
+	// statusPattern finds an HTTP status where clients write it, and no other number of three
+	// digits: "…/droplets: 422 (request", "Error 403:", "StatusCode=409", "status code: 429",
+	// `"status":404`, "but got 503", "Status=409", "[429] Too many".
 	statusPattern = regexp.MustCompile(
 		`(?:^\[?|: \[?|error |got |status(?: code)?\\?"?[ =:]+|statuscode[ =:]+|response code |http(?:/[0-9.]+)? )([45][0-9]{2})(?:[^0-9a-z]|$)`)
 )

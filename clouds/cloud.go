@@ -29,7 +29,8 @@ type Cloud struct {
 	Names    NameRule
 	NameFlag string
 
-	// ProviderID and Zone are templates over the record; lower-case names in braces are made lower-case.
+	// ProviderID and Zone are templates over the record; lower-case names in braces are made
+	// lower-case.
 	ProviderID string
 	Zone       string
 	// Place maps the record's fields for the server's location to their flags. A server must be
@@ -69,8 +70,8 @@ type Cloud struct {
 	// UserData is how the driver takes user data.
 	UserData UserData
 
-	// CloudInit is cloud-init's name of the cloud (v1.cloud_name), where its ID of the instance is the one in the driver's record:
-	// so a server knows which one it is. Empty for others.
+	// CloudInit is cloud-init's name of the cloud (v1.cloud_name), if cloud-init's instance ID is
+	// the ID in the driver's record: a server can then identify itself. Empty for other clouds.
 	CloudInit string
 
 	// EnvPrefix is the prefix of the driver's environment variables.
@@ -109,7 +110,8 @@ type NameRule struct {
 // Finder is how a server is found again whose id was lost.
 type Finder struct {
 	Kind FinderKind
-	// Needs are flags that the driver must have: an external driver may go by the name of a built-in one.
+	// Needs are flags that the driver must have, because an external driver may have the name of a
+	// built-in one.
 	Needs []string
 	// Unless are switches that remove the tag from the driver's servers; the driver then has no
 	// finder.
@@ -169,7 +171,8 @@ func Of(driver string) Cloud {
 	return c
 }
 
-// TakesHosts reports whether the driver takes a host that was there before, which two machines may name, and which stays when its machine goes.
+// TakesHosts reports whether the driver takes an existing host. Two machines may name the same
+// host, and the host stays when its machine is removed.
 func (c Cloud) TakesHosts() bool { return c.NoServer && c.NeedsKey != "" }
 
 // Known reports whether anything is known of the driver.

@@ -2,7 +2,8 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// cloud-ca/docker-machine-driver-cloudca v2.0.0, cloudca.go; errors: cloud-ca/go-cloudca, api/response.go.
+// cloud-ca/docker-machine-driver-cloudca v2.0.0, cloudca.go; errors: cloud-ca/go-cloudca,
+// api/response.go.
 var _ = add(Cloud{
 	Driver: "cloudca", ID: "Id", UserData: UserData{Habit: None},
 	NodeDriver: &NodeDriver{Description: "cloud.ca.", Hosts: []string{"objects-east.cloud.ca"},

@@ -5,11 +5,12 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 var _ = add(Cloud{
 	Driver: "digitalocean", CloudInit: "digitalocean", ZoneFlag: "digitalocean-region",
 	ID: "DropletID", ProviderID: "digitalocean://{DropletID}", Zone: "{Region}", Private: []string{"PrivateIPAddress"},
-	// docs.digitalocean.com, API reference, Tags: letters, numbers, colons, dashes and underscores, at most 255.
+	// docs.digitalocean.com, API reference, Tags: letters, numbers, colons, dashes and underscores,
+	// at most 255.
 	Tags:       TagFlag{Flag: "digitalocean-tags", Form: Words, Characters: ":_-", MaxKey: 255},
 	KeyInPlace: true, KeyUnless: []string{"digitalocean-ssh-key-fingerprint", "digitalocean-ssh-key-path"},
-	// docs.digitalocean.com, API reference, POST /v2/droplets: user_data "must not exceed 64 KiB in size". It travels in
-	// a JSON string, which cannot hold gzip.
+	// docs.digitalocean.com, API reference, POST /v2/droplets: user_data "must not exceed 64 KiB in
+	// size". It travels in a JSON string, which cannot hold gzip.
 	UserData: UserData{Habit: PathAtCreate, Flag: "digitalocean-userdata", Limit: Limit{Bytes: 64 << 10}},
 	Finder:   Finder{Kind: ByTag}, Lists: true,
 	NodeDriver: &NodeDriver{Description: "DigitalOcean.", Active: true, Hosts: []string{"api.digitalocean.com"},

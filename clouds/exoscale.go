@@ -5,7 +5,8 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 var _ = add(Cloud{
 	Driver: "exoscale", ZoneFlag: "exoscale-availability-zone", ID: "Id", ProviderID: "exoscale://{Id}", Zone: "{AvailabilityZone}",
 	KeyInPlace: true, KeyUnless: []string{"exoscale-ssh-key"},
-	// Exoscale API v2, create-instance: "user-data: Instance Cloud-init user-data (base64 encoded)", up to 32,768 characters.
+	// Exoscale API v2, create-instance: "user-data: Instance Cloud-init user-data (base64
+	// encoded)", up to 32,768 characters.
 	UserData: UserData{Habit: PathAtCreate, Flag: "exoscale-userdata", Limit: Limit{Bytes: 32 << 10, Base64: true, Gzip: true}},
 	NodeDriver: &NodeDriver{Description: "Exoscale.", Hosts: []string{"api.exoscale.ch"},
 		Public: []string{"apiKey"}, Private: []string{"apiSecretKey"}, Files: map[string]string{"sshKey": "sshKey", "userdata": "userdata"}},

@@ -11,7 +11,7 @@ import (
 var gonePhrases = []string{"not found", "notfound", "not_found", "does not exist", "doesn't exist", "no longer exists", "could not be found",
 	"no such instance"}
 
-// elsewhere are words for something else that is missing: then it is not known whether the server exists.
+// elsewhere are words for another missing resource: the server's existence is then unknown.
 var elsewhere = []string{"executable file not found", "command not found", "credentials", "host not found", "profile not found"}
 
 // IsGone reports whether a driver's error means that the server does not exist. If Drover took an

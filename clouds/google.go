@@ -5,12 +5,14 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 var _ = add(Cloud{
 	Driver: "google", ZoneFlag: "google-zone", ByName: true, ProviderID: "gce://{Project}/{Zone}/{MachineName}", Zone: "{Zone}",
 	Place: map[string]string{"Project": "google-project", "Zone": "google-zone"},
-	// The driver names the disk like the server with -disk after it, and every name begins with a letter (RFC 1035).
+	// The driver names the disk like the server with the suffix -disk, and every name begins with a
+	// letter (RFC 1035).
 	Names: NameRule{Longest: maxName - len("-disk"), LetterFirst: true},
 	// Compute Engine, "Label resources": small letters, digits, _ and -, at most 63 characters.
 	Tags:       TagFlag{Flag: "google-vm-labels", Form: Pairs, Characters: "_-", Lower: true, MaxKey: 63, MaxValue: 63},
 	KeyInPlace: true,
-	// Compute Engine, "About VM metadata": a value has at most 256 KB; the driver sends it as a JSON string.
+	// Compute Engine, "About VM metadata": a value has at most 256 KB; the driver sends it as a
+	// JSON string.
 	UserData: UserData{Habit: PathAtCreate, Flag: "google-userdata", Limit: Limit{Bytes: 256 << 10}},
 	// An instance that was there before gets no labels, and is not ours to remove.
 	Finder: Finder{Kind: ByTag, Needs: []string{"google-project", "google-vm-labels", "google-zone"}, Unless: []string{"google-use-existing"}},
@@ -19,7 +21,8 @@ var _ = add(Cloud{
 		Files: map[string]string{"authEncodedJson": "authEncodedJson", "userdata": "userdata"}},
 	Beside: "its disk; where no other server uses them, also the firewall rules",
 	words: words{
-		// Reasons of Google's APIs and codes of Compute Engine's operations. Its limits per minute are called quotas too.
+		// Reasons of Google's APIs and codes of Compute Engine's operations. Its limits per minute
+		// are called quotas, too.
 		rules: []rule{
 			{rkev1.ClassUnauthorized, []string{"invalid_grant", "unauthorized_client", "permission denied", "does not have permission",
 				"could not find default credentials", "accessnotconfigured", "insufficientpermissions", "insufficient authentication scopes",

@@ -7,7 +7,7 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 var _ = add(Cloud{
 	Driver: "harvester", ByName: true, KeyInPlace: true, KeyUnless: []string{"harvester-ssh-private-key-path"},
 	Place: map[string]string{"VMNamespace": "harvester-vm-namespace"},
-	// The driver joins this file with the user data that the user gives inline, and both with its own.
+	// The driver joins this file with the user's inline user data, and both with its own.
 	UserData: UserData{Habit: PathAtCreate, Flag: "harvester-cloud-config", Merges: []string{"harvester-user-data"}, CloudConfigOnly: true},
 	NodeDriver: &NodeDriver{Description: "SUSE Virtualization (Harvester).", Hosts: []string{"github.com"},
 		Public: []string{"clusterType", "clusterId"}, Private: []string{"kubeconfigContent"}, Optional: []string{"clusterId"},

@@ -2,8 +2,9 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// JonasProgrammer/docker-machine-driver-hetzner 5.0.2, driver; its fork CosmoAbdon/docker-machine-driver-hetzner has the same flags.
-// Error codes: hetznercloud/hcloud-go, hcloud/error.go; the SDK prints "<message> (<code>, <correlation id>)".
+// JonasProgrammer/docker-machine-driver-hetzner 5.0.2, driver; its fork
+// CosmoAbdon/docker-machine-driver-hetzner has the same flags. Error codes: hetznercloud/hcloud-go,
+// hcloud/error.go; the SDK prints "<message> (<code>, <correlation id>)".
 var _ = add(Cloud{
 	Driver: "hetzner", CloudInit: "hetzner", ZoneFlag: "hetzner-server-location", ID: "ServerID", ProviderID: "hcloud://{ServerID}", Zone: "{Location}",
 	KeyInPlace: true, KeyUnless: []string{"hetzner-existing-key-path"},

@@ -2,7 +2,8 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// ionos-cloud/docker-machine-driver v7.0.8, ionoscloud.go, ionos_create_machine.go, internal/utils/client.go.
+// ionos-cloud/docker-machine-driver v7.0.8, ionoscloud.go, ionos_create_machine.go,
+// internal/utils/client.go.
 var _ = add(Cloud{
 	Driver: "ionoscloud", ID: "ServerId", ProviderID: "ionos://{ServerId}", KeyInPlace: true,
 	// The driver reads the data as YAML and writes it again with the hostname. The base64 flag

@@ -2,11 +2,12 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// linode/docker-machine-driver-linode v0.1.16, pkg/drivers/linode/linode.go; errors: linode/linodego, errors.go, which prints
-// "[<HTTP status>] [<field>] <reason>; …".
+// linode/docker-machine-driver-linode v0.1.16, pkg/drivers/linode/linode.go; errors:
+// linode/linodego, errors.go, which prints "[<HTTP status>] [<field>] <reason>; …".
 var _ = add(Cloud{
 	Driver: "linode", ZoneFlag: "linode-region", ID: "InstanceID", ProviderID: "linode://{InstanceID}", Zone: "{Region}", Private: []string{"PrivateIPAddress"},
-	// techdocs.akamai.com, Linode API, "Create a tag": 3 to 50 characters, so that a UID needs a short key.
+	// techdocs.akamai.com, Linode API, "Create a tag": 3 to 50 characters, so that a UID needs a
+	// short key.
 	Tags: TagFlag{Flag: "linode-tags", Form: Words, Characters: ":_-.", MaxKey: 50,
 		Short: map[string]string{"drover-machine-uid": "drover-uid", "drover-cluster-uid": "drover-cuid", "drover-management": "drover-mgmt"}},
 	Finder: Finder{Kind: ByTag, Needs: []string{"linode-token", "linode-tags"}}, Lists: true,

@@ -1,7 +1,7 @@
 package clouds
 
-// equinix/docker-machine-driver-metal v0.6.0, pkg/drivers/metal. One program under two names, with flags of each. The service
-// ended on 2026-06-30.
+// equinix/docker-machine-driver-metal v0.6.0, pkg/drivers/metal. One program under two names, with
+// flags of each. The service ended on 2026-06-30.
 var _ = add(equinix("metal", &NodeDriver{Name: "packet", Description: "Equinix Metal, formerly Packet; its driver is called metal.", Hosts: []string{"api.packet.net", "api.equinix.com", "rancher-drivers.equinixmetal.net"},
 	Private: []string{"apiKey"}, Files: map[string]string{"userdata": "userdata"},
 	Plugin: Plugin{URL: "https://github.com/equinix/docker-machine-driver-metal/releases/download/v0.6.0/docker-machine-driver-metal_linux-amd64.zip",

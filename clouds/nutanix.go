@@ -2,10 +2,12 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// nutanix/docker-machine v3.9.0, machine/driver/driver.go; errors: nutanix-cloud-native/prism-go-client, internal/client.go.
+// nutanix/docker-machine v3.9.0, machine/driver/driver.go; errors:
+// nutanix-cloud-native/prism-go-client, internal/client.go.
 var _ = add(Cloud{
 	Driver: "nutanix", ID: "VMId", ProviderID: "nutanix://{VMId}", KeyInPlace: true,
-	// The driver reads the data as YAML, after it has made line breaks of every \n and \r that is written out.
+	// The driver reads the data as YAML, after it has replaced every written-out \n and \r by a
+	// line break.
 	UserData: UserData{Habit: Inline, Flag: "nutanix-cloud-init", CloudConfigOnly: true, Breaks: []string{`\n`, `\r`}},
 	NodeDriver: &NodeDriver{Description: "Nutanix AHV.", Hosts: []string{"nutanix.github.io"},
 		Public: []string{"endpoint", "username", "port"}, Private: []string{"password"},

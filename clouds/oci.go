@@ -2,7 +2,8 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// rancher-plugins/rancher-machine-driver-oci v1.3.1, pkg/drivers/oci; errors: oracle/oci-go-sdk v65, common/errors.go.
+// rancher-plugins/rancher-machine-driver-oci v1.3.1, pkg/drivers/oci; errors: oracle/oci-go-sdk
+// v65, common/errors.go.
 var _ = add(Cloud{
 	Driver: "oci", ID: "InstanceID", ProviderID: "oci://{InstanceID}",
 	// The driver sends its own script, and has no flag for another.

@@ -17,7 +17,8 @@ var _ = add(Cloud{
 	words:     words{rules: openstackRules},
 })
 
-// novaUserData is of the OpenStack Compute API, "Create Server", user_data: "maximum size is 65535 bytes", base64 encoded.
+// novaUserData is of the OpenStack Compute API, "Create Server", user_data: "maximum size is 65535
+// bytes", base64 encoded.
 var novaUserData = Limit{Bytes: 65535, Base64: true, Gzip: true}
 
 // openstackRules match the responses of Nova, Neutron, Cinder and Keystone, and the texts of both

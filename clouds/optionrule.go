@@ -42,8 +42,8 @@ var (
 	osRule = Rule{Without: `(?i)windows`, Says: "is Windows, which is not supported yet: the server would be made and never bootstrapped. Use Linux"}
 )
 
-// RuleOf is the rule for the values of a flag, if there is one. The flag for the operating system is any that ends in -os, as
-// rancher/machine has it (libmachine/drivers/drivers.go).
+// RuleOf returns the rule for the values of a flag, if there is one. The flag for the operating
+// system is any flag with the suffix -os, as in rancher/machine (libmachine/drivers/drivers.go).
 func RuleOf(flag string) (Rule, bool) {
 	if strings.HasSuffix(flag, "-os") {
 		return osRule, true

@@ -2,11 +2,12 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// opentelekomcloud/docker-machine-opentelekomcloud v0.3.0, driver; errors: opentelekomcloud/gophertelekomcloud, errors.go.
-// Releases 0.3.1 to 0.3.3 were not read.
+// opentelekomcloud/docker-machine-opentelekomcloud v0.3.0, driver; errors:
+// opentelekomcloud/gophertelekomcloud, errors.go. Releases 0.3.1 to 0.3.3 were not read.
 var _ = add(Cloud{
 	Driver: "otc", ID: "instance_id", ProviderID: "openstack:///{instance_id}",
-	// Huawei Cloud, ECS API, tags: 10 tags, a key of 36 and a value of 43 characters; a dot parts them in the driver's flag.
+	// Huawei Cloud, ECS API, tags: 10 tags, a key of 36 and a value of 43 characters; a dot parts
+	// them in the driver's flag.
 	Tags: TagFlag{Flag: "otc-tags", Form: Words, Joint: ".", Characters: "_-", MaxKey: 80},
 	// v0.3.0 never reads the file that otc-user-data-file names. Huawei's limit is 32 KB before
 	// encoding.

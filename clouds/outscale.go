@@ -12,7 +12,8 @@ var _ = add(Cloud{
 		Plugin: Plugin{URL: "https://github.com/outscale/docker-machine-driver-outscale/releases/download/v0.2.0/docker-machine-driver-outscale_0.2.0_linux_amd64.zip",
 			Checksums: map[string]string{"amd64": "bb539ed4e2b0f1a1083b29cbdbab59bde3efed0a3145fefc0b2f47026c48bfe0"}}},
 	Beside: "its public IP address, security group and SSH key pair",
-	// The SDK prints "<HTTP status> - '<code> <type>' - '<details>'"; the codes for quota and capacity are not in its source.
+	// The SDK prints "<HTTP status> - '<code> <type>' - '<details>'"; the codes for quota and
+	// capacity are not in its source.
 	words: words{rules: []rule{
 		{rkev1.ClassUnauthorized, []string{"401 unauthorized", "403 forbidden", "accessdenied", "authfailure"}},
 		{rkev1.ClassThrottled, []string{"429 too many", "throttl"}},

@@ -9,14 +9,15 @@ var _ = add(
 	Cloud{Driver: "hyperv", UserData: UserData{Habit: None}, NodeDriver: &NodeDriver{Description: notInAPod}},
 	Cloud{Driver: "virtualbox", UserData: UserData{Habit: None}, NodeDriver: &NodeDriver{Description: notInAPod}},
 	Cloud{Driver: "vmwarefusion", EnvPrefix: "FUSION", UserData: UserData{Habit: None}, NodeDriver: &NodeDriver{Description: notInAPod}},
-	// brightbox/docker-machine-driver-brightbox, driver.go; errors: brightbox/gobrightbox, brightbox.go.
+	// brightbox/docker-machine-driver-brightbox, driver.go; errors: brightbox/gobrightbox,
+	// brightbox.go.
 	Cloud{Driver: "brightbox", ID: "MachineID", ProviderID: "brightbox://{MachineID}", UserData: UserData{Habit: None}},
 	// fujitsu/docker-machine-driver-fsas, pkg/drivers/fsas/fsas.go.
 	Cloud{Driver: "fsas", UserData: UserData{Habit: PathAtCreate, Flag: "fsas-userdata"}},
 	// dhiltgen/docker-machine-kvm v0.8.2, kvm.go.
 	Cloud{Driver: "kvm", ByName: true, UserData: UserData{Habit: None}},
-	// opentelekomcloud/docker-machine-opentelekomcloud v2, which was read in part; its predecessor is the driver otc. The file is read when the driver gets
-	// its flags.
+	// opentelekomcloud/docker-machine-opentelekomcloud v2, which was read in part; its predecessor
+	// is the driver otc. The file is read when the driver gets its flags.
 	Cloud{Driver: "opentelekomcloud", UserData: UserData{Habit: PathEarly, Flag: "opentelekomcloud-user-data-file",
 		Excludes: []string{"opentelekomcloud-user-data-raw"}, Limit: Limit{Bytes: 32 << 10}}},
 	// oxidecomputer/rancher-machine-driver-oxide, oxide.go.

@@ -2,7 +2,8 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// phoenixnap/docker-machine-driver-pnap v0.5.1, pkg/drivers/pnap/pnap.go; names: phoenixnap/go-sdk-bmc, bmcapi/api/openapi.yaml.
+// phoenixnap/docker-machine-driver-pnap v0.5.1, pkg/drivers/pnap/pnap.go; names:
+// phoenixnap/go-sdk-bmc, bmcapi/api/openapi.yaml.
 var _ = add(Cloud{
 	Driver: "pnap", ID: "ID", ProviderID: "phoenixnap://{ID}",
 	UserData: UserData{Habit: PathAtCreate, Flag: "pnap-userdata"},

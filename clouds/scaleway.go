@@ -2,10 +2,12 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// scaleway/docker-machine-driver-scaleway v1.6, driver/scaleway.go; errors: scaleway-cli v1.10.2, pkg/api, and scaleway-sdk-go, scw/errors.go.
+// scaleway/docker-machine-driver-scaleway v1.6, driver/scaleway.go; errors: scaleway-cli v1.10.2,
+// pkg/api, and scaleway-sdk-go, scw/errors.go.
 var _ = add(Cloud{
 	Driver: "scaleway", ID: "ServerID",
-	// Without this flag the server gets a random name. The server is made stopped, and gets its cloud-init and starts after.
+	// Without this flag the server gets a random name. The server is made stopped, and gets its
+	// cloud-init and starts after.
 	NameFlag: "scaleway-name", InSteps: true,
 	UserData: UserData{Habit: None},
 	Beside:   "its IP address",

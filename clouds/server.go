@@ -27,7 +27,8 @@ type Server struct {
 	FailureDomain string `json:"failureDomain,omitempty"`
 }
 
-// Address has the type names of Cluster API: ExternalIP, InternalIP, Hostname, ExternalDNS, InternalDNS.
+// Address has the type names of Cluster API: ExternalIP, InternalIP, Hostname, ExternalDNS,
+// InternalDNS.
 type Address struct {
 	Type    string `json:"type"`
 	Address string `json:"address"`
@@ -70,8 +71,9 @@ func (c Cloud) Server(facts Facts) Server {
 	return server
 }
 
-// addresses are ExternalIP and InternalIP by the kind of address, whatever field it is from. A server with one public
-// address has no other one towards its nodes, so that it is the internal one too.
+// addresses returns ExternalIP and InternalIP by the kind of address, whatever its field. If a
+// server has only one public address, that is also its internal address, because nodes use it to
+// reach each other.
 func (c Cloud) addresses(record Record, host, name string) []Address {
 	candidates := []string{record.Text("IPAddress"), host, record.Text("PublicIP")}
 	for _, field := range c.Private {

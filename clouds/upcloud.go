@@ -2,7 +2,8 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// UpCloudLtd/docker-machine-driver-upcloud (2018) and its fork montel-ig/docker-machine-driver-upcloud v1.2.0, driver/upcloud.go.
+// UpCloudLtd/docker-machine-driver-upcloud (2018) and its fork
+// montel-ig/docker-machine-driver-upcloud v1.2.0, driver/upcloud.go.
 var _ = add(Cloud{
 	Driver: "upcloud", ID: "ServerUUID", ProviderID: "upcloud:////{ServerUUID}",
 	UserData: UserData{Habit: PathAtCreate, Flag: "upcloud-userdata"},

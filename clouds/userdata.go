@@ -21,7 +21,8 @@ type UserData struct {
 	Limit Limit
 	// CloudConfigOnly is true if the driver rewrites the data and understands only #cloud-config.
 	CloudConfigOnly bool
-	// Breaks are texts that the driver replaces in the data: data with one of them would not arrive as it was.
+	// Breaks are texts that the driver replaces in the data: data with one of them would arrive
+	// changed.
 	Breaks []string
 }
 
@@ -38,9 +39,11 @@ const (
 	Inline Habit = "inline"
 	// Base64: the value is the user data in base64.
 	Base64 Habit = "base64"
-	// PathAtCreate: the value is the path of a file, which the driver reads while it makes the server.
+	// PathAtCreate: the value is the path of a file, which the driver reads while it creates the
+	// server.
 	PathAtCreate Habit = "path, read at create"
-	// PathEarly: the value is the path of a file, which the driver reads when it gets its flags or checks them.
+	// PathEarly: the value is the path of a file, which the driver reads when it gets or checks its
+	// flags.
 	PathEarly Habit = "path, read early"
 )
 

@@ -4,12 +4,14 @@ import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
 var _ = add(Cloud{
 	Driver: "vmwarevsphere", ConfigHasCommon: true, EnvPrefix: "VSPHERE",
-	// The driver looks its server up by name in the folder, so that GetState finds it before the record names it.
+	// The driver looks its server up by name in the folder, so that GetState finds it before the
+	// record names it.
 	ID: "MachineId", ByName: true, InSteps: true, ProviderID: "vsphere://{MachineId}", KeyInPlace: true,
 	// Configuration parameters, whose values are free text. A guest could change parameters with
 	// the prefix guestinfo. A clone inherits the parameters of its source.
 	Tags: TagFlag{Flag: "vmwarevsphere-cfgparam", Form: List, Characters: "_-.", MaxKey: 80, MaxValue: 255}, TagsCopied: true,
-	// The driver parses the data as YAML, adds its user, and puts it on an ISO image: no limit but sense.
+	// The driver parses the data as YAML, adds its user, and puts it on an ISO image: no documented
+	// limit.
 	UserData: UserData{Habit: PathAtCreate, Flag: "vmwarevsphere-cloud-config", CloudConfigOnly: true,
 		Unless: map[string]string{"vmwarevsphere-creation-type": "legacy"}},
 	Lists: true,
@@ -18,7 +20,7 @@ var _ = add(Cloud{
 		Defaults: map[string]string{"vcenterPort": "443"}, Files: map[string]string{"cloudConfig": "cloud-config"}},
 	Beside: "its disks and the ISO image with its user data",
 	words: words{
-		// vCenter's English messages and the names of its faults, which stand for a message that it left out.
+		// vCenter's English messages, and the names of its faults, which replace a missing message.
 		rules: []rule{
 			{rkev1.ClassInvalid, []string{"timeout can not be negative"}},
 			{rkev1.ClassUnauthorized, []string{"incorrect user name or password", "cannot complete login", "permission to perform this operation was denied",

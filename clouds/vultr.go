@@ -2,8 +2,8 @@ package clouds
 
 import rkev1 "github.com/drover-project/drover/api/rke/v1"
 
-// vultr/docker-machine-driver-vultr v2.3.0, machine/driver; vultr/govultr, govultr.go, whose errors are the bodies of the answers,
-// {"error":"<text>","status":<HTTP status>}.
+// vultr/docker-machine-driver-vultr v2.3.0, machine/driver; vultr/govultr, govultr.go, whose errors
+// are the bodies of the answers, {"error":"<text>","status":<HTTP status>}.
 var _ = add(Cloud{
 	Driver: "vultr", CloudInit: "vultr", ZoneFlag: "vultr-region", ID: "InstanceID", ProviderID: "vultr://{InstanceID}", KeyInPlace: true,
 	// Vultr documents no limits of its tags.

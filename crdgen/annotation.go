@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FieldsAnnotation on a driver's CRD holds its fields as a JSON list of Field, without Usage, which stands in the schema's
-// descriptions. A structural schema has no place for a flag's name, and a schema says nothing about order.
+// FieldsAnnotation on a driver's CRD holds its fields as a JSON list of Field, without Usage, which
+// stands in the schema's descriptions. A structural schema cannot hold a flag's name or the order
+// of fields.
 const FieldsAnnotation = "drover.cattle.io/fields"
 
 // maxFieldsAnnotation stays below the 256 KiB that all annotations of an object may have together.
@@ -35,8 +36,8 @@ func encodeFields(fields []Field) (string, error) {
 	return string(raw), nil
 }
 
-// FieldsFromCRD reads back the fields that CRDs was given, from any of the three kinds or its metadata; Usage is empty. The error is ErrNoFields when
-// the CRD is not one of ours.
+// FieldsFromCRD reads back the fields from which CRDs made any of the three kinds, also from the
+// metadata alone; Usage is empty. It returns ErrNoFields for a foreign CRD.
 func FieldsFromCRD(crd metav1.Object) ([]Field, error) {
 	raw, ok := crd.GetAnnotations()[FieldsAnnotation]
 	if !ok {

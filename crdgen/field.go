@@ -31,7 +31,8 @@ type Field struct {
 	Name string `json:"name"`
 	// Flag is the driver's flag, exactly; names cannot always be mapped back to it.
 	Flag string `json:"flag"`
-	// EnvVar is the environment variable the driver reads instead of the flag; empty if it has none.
+	// EnvVar is the environment variable the driver reads instead of the flag; empty if it has
+	// none.
 	EnvVar string `json:"envVar,omitempty"`
 	// Type is the flag's.
 	Type FlagType `json:"type"`
@@ -130,7 +131,8 @@ func applyAliases(driverName string, fields []Field, aliases []Pair) error {
 			}
 		}
 		field.Name = alias.Field
-		// Rancher lists it as a file although the driver wants the content itself: given a path, it tries to parse that as JSON.
+		// Rancher lists it as a file although the driver needs the content itself: given a path, it
+		// tries to parse that as JSON.
 		if field.Flag == "google-auth-encoded-json" {
 			continue
 		}
@@ -201,8 +203,9 @@ func (f Field) normalPreset(value any) (any, error) {
 	return normal, err
 }
 
-// Find returns the positions of the fields that name means: by their name or their flag, with or without the driver's
-// prefix, whatever the spelling. One that is spelled so is meant alone, and before a flag its name.
+// Find returns the positions of the fields that name matches: by their name or their flag, with or
+// without the driver's prefix, regardless of spelling. An exact match excludes the others, and a
+// match by name takes precedence over one by flag.
 func Find(driverName string, fields []Field, name string) []int {
 	for _, spelled := range []func(Field) bool{
 		func(f Field) bool { return f.Name == name },

@@ -43,7 +43,8 @@ type Flag struct {
 	Name string `json:"name"`
 	// Usage is the driver's own help text.
 	Usage string `json:"usage,omitempty"`
-	// EnvVar is the environment variable the driver reads when the flag is not given; a comma-separated list is possible.
+	// EnvVar is the environment variable that the driver reads if the flag is missing; it may be a
+	// comma-separated list.
 	EnvVar string `json:"envVar,omitempty"`
 	// Type is the type of the value.
 	Type FlagType `json:"type"`
@@ -52,8 +53,8 @@ type Flag struct {
 	Default any `json:"default,omitempty"`
 }
 
-// DecodeFlags reads a JSON list of flags, as they are encoded, from a source that is not trusted: sizes, characters and types are checked, and
-// defaults come back as string, int64, bool or []string.
+// DecodeFlags reads a JSON list of flags from an untrusted source: it checks sizes, characters and
+// types, and returns defaults as string, int64, bool or []string.
 func DecodeFlags(data []byte) ([]Flag, error) {
 	if len(data) > MaxFlagsBytes {
 		return nil, fmt.Errorf("decoding flags: %d bytes, at most %d are accepted", len(data), MaxFlagsBytes)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// topLevelNames are the names every Kubernetes object has already, and those that the kinds add to a driver's fields. A
-// flag that would get one of them keeps its whole name.
+// topLevelNames are the names that every Kubernetes object has, and those that the kinds add to a
+// driver's fields. A flag that would get one of them keeps its whole name.
 var topLevelNames = map[string]bool{
 	"apiVersion": true, "kind": true, "metadata": true, "status": true,
 	CommonField: true, ProviderIDField: true,
@@ -30,7 +30,8 @@ func isTaken(name string) bool {
 // name.
 func assignNames(driverName string, flags []Flag) (map[string]string, error) {
 	names, takenBy := map[string]string{}, map[string]string{}
-	// The order is by name, prefixed flags first, so that names do not depend on the order in which a driver lists its flags.
+	// The order is by name, prefixed flags first, so that names do not depend on the order in which
+	// a driver lists its flags.
 	isForeign := func(flag Flag) int {
 		if strings.HasPrefix(flag.Name, driverName+"-") {
 			return 0
@@ -42,8 +43,9 @@ func assignNames(driverName string, flags []Flag) (map[string]string, error) {
 	})
 	for _, given := range ordered {
 		flag := given.Name
-		// Where another word stands in the place of the driver's prefix, that is cut as Rancher does (rancher-provv2.md §2.3), so that
-		// manifests written for it apply; a flag of one word is taken whole.
+		// If another word stands in the place of the driver's prefix, it is cut as in Rancher
+		// (rancher-provv2.md §2.3), so that manifests written for Rancher apply. A flag of one word
+		// is kept whole.
 		short, prefixed := strings.CutPrefix(flag, driverName+"-")
 		if !prefixed {
 			short = flag[strings.IndexByte(flag, '-')+1:]
@@ -63,7 +65,8 @@ func assignNames(driverName string, flags []Flag) (map[string]string, error) {
 	return names, nil
 }
 
-// lowerCamel joins the parts between dashes and dots; each but the first starts with a capital letter.
+// lowerCamel joins the parts between dashes and dots; each but the first starts with a capital
+// letter.
 func lowerCamel(name string) string {
 	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '.' })
 	for i, part := range parts {

@@ -20,7 +20,8 @@ type Rules struct {
 	PasswordFields []string
 	// Defaults replace the driver's own.
 	Defaults []Pair
-	// FileAliases are fields whose content the user gives although the driver wants a path: Value is the driver's own field, with the path.
+	// FileAliases are fields whose content the user gives although the driver takes a path: Value
+	// is the driver's own field, with the path.
 	FileAliases []Pair
 }
 

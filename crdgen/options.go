@@ -43,8 +43,9 @@ func Options(fields []Field, spec map[string]any) (values map[string]any, files 
 	return values, files, nil
 }
 
-// CheckRules refuses values that are known to lead nowhere. The schema refuses them too; this is for objects that were there before
-// it did. It is apart from Options because a server is removed with whatever values it was made.
+// CheckRules rejects values that certainly fail. The schema rejects them, too; this check is for
+// older objects. It is separate from Options, because a server is removed with the values with
+// which it was made.
 func CheckRules(fields []Field, spec map[string]any) error {
 	var problems []error
 	for _, field := range fields {
@@ -67,7 +68,8 @@ func (f Field) CheckRule(value any) error {
 	return nil
 }
 
-// contentRule is for files: one line that begins like a path is one, on a computer that is not the Job's pod.
+// contentRule is for files: a single line that begins like a path is a path on another computer
+// than the Job's pod.
 var contentRule = clouds.Rule{Without: `^~?/[^\n]*\n?$`, Says: "must be the content of the file, not its path"}
 
 // rule returns the rule of the field's flag if it fits the field's type, else the rule of a file.

@@ -21,7 +21,8 @@ const (
 	maxFileLength   = 512 << 10
 	maxListItems    = 1024
 
-	// decimalPattern applies to the string form of an integer; empty means not given, as in Rancher's forms.
+	// decimalPattern applies to the string form of an integer; empty means not given, as in
+	// Rancher's forms.
 	decimalPattern = `^(-?[0-9]{1,18})?$`
 
 	// urlPattern applies to fields that must be no path.
@@ -32,8 +33,8 @@ const (
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
 
-// fieldProperties are the schemas of a driver's fields. Defaults are written only where asked: a template whose defaults
-// the API server fills in would change whenever the driver does.
+// fieldProperties returns the schemas of a driver's fields. It writes defaults only on request: a
+// template whose defaults the API server fills in would change with the driver.
 func fieldProperties(fields []Field, withDefaults bool) (map[string]schemaProps, error) {
 	out := make(map[string]schemaProps, len(fields))
 	for _, field := range fields {
@@ -67,7 +68,8 @@ func (f Field) configDefault() any {
 	return f.Default
 }
 
-// hasSchemaDefault is false for credential fields: a default written into the object would win over the credential Secret.
+// hasSchemaDefault is false for credential fields: a default in the object would take precedence
+// over the credential Secret.
 func (f Field) hasSchemaDefault() bool {
 	return f.configDefault() != nil && !f.Secret && !f.File && f.Credential == ""
 }

@@ -46,8 +46,9 @@ func KindsOf(driver string) Kinds {
 	return Kinds{Config: name + "Config", MachineTemplate: name + "MachineTemplate", Machine: name + "Machine"}
 }
 
-// CRDName is the name Cluster API expects of the CRD of a kind: the plural of its lower-case name as github.com/gobuffalo/flect
-// forms it (Cluster API, internal/contract, CalculateCRDName). All our kinds end in words whose plural is regular.
+// CRDName returns the name that Cluster API expects for the CRD of a kind: the plural of its
+// lower-case name as github.com/gobuffalo/flect forms it (Cluster API, internal/contract,
+// CalculateCRDName). All our kinds end in words with a regular plural.
 func CRDName(group, kind string) string {
 	return strings.ToLower(kind) + "s." + group
 }
@@ -63,7 +64,8 @@ func CheckDriverName(name string) error {
 	return nil
 }
 
-// CRDs makes the three kinds of a driver. They are complete, TypeMeta included; Manifest gives the form to apply.
+// CRDs creates the three kinds of a driver. They are complete, including TypeMeta; Manifest returns
+// the form to apply.
 func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResourceDefinition, err error) {
 	if err := CheckDriverName(schema.Driver); err != nil {
 		return nil, nil, nil, err
@@ -88,7 +90,8 @@ func CRDs(schema Schema) (config, template, machine *apiextensionsv1.CustomResou
 		fmt.Sprintf("Options of the docker-machine driver %s for one pool of machines; drivers' defaults are filled in.", schema.Driver), withDefaults))
 	template = b.crd(MachineGroup, kinds.MachineTemplate, "mt", templateBody(schema.Driver, plain))
 	template.Spec.Versions[0].AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{
-		// Cluster API makes the Cluster an owner of each template that is used; the label is there only when a ClusterClass made it.
+		// Cluster API makes the Cluster an owner of each used template; only a ClusterClass sets
+		// the label.
 		column("Cluster", `.metadata.ownerReferences[?(@.kind=="Cluster")].name`, "Cluster the template belongs to", 0),
 		column("Credential", ".spec.template.spec.common.cloudCredentialSecretName", "Secret with the cloud's credential", 0),
 		ageColumn,
@@ -120,8 +123,8 @@ type builder struct {
 }
 
 func (b builder) crd(group, kind, short string, body schemaProps) *apiextensionsv1.CustomResourceDefinition {
-	// No two kinds share a suffix, so drivers cannot collide with each other; the names of a driver of one or two letters could
-	// collide with Kubernetes' own (cm, pvc).
+	// No two kinds share a suffix, so drivers cannot collide with each other; the names of a driver
+	// of one or two letters could collide with Kubernetes' own (cm, pvc).
 	var shortNames []string
 	if len(b.driver) > 2 {
 		shortNames = []string{b.driver + short}
@@ -130,8 +133,9 @@ func (b builder) crd(group, kind, short string, body schemaProps) *apiextensions
 		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: CRDName(group, kind),
-			// They let Cluster API, clusterctl and user roles find the kinds. The config kind has them too: clusterctl moves only
-			// labelled kinds, and a provisioning Cluster is of no use without the configs it names.
+			// By these labels Cluster API, clusterctl and user roles find the kinds. The config
+			// kind has them, too: clusterctl moves only labelled kinds, and a provisioning Cluster
+			// is useless without its configs.
 			Labels: map[string]string{
 				"cluster.x-k8s.io/v1beta1":       Version,
 				"cluster.x-k8s.io/v1beta2":       Version,

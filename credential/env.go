@@ -56,7 +56,8 @@ func Env(driverName string, fields []crdgen.Field, secretData map[string][]byte)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("reading the credential of driver %s: %w", driverName, errors.Join(problems...))
 	}
-	// The schema has no defaults for these fields, because a default written into an object would win over the Secret.
+	// The schema has no defaults for these fields, because a default written into an object would
+	// win over the Secret.
 	for _, field := range fields {
 		if name := Variable(driverName, field); field.Credential != "" && field.Default != nil && env[name] == "" {
 			env[name] = crdgen.DefaultText(field.Default)
@@ -105,8 +106,8 @@ func KeepOwn(driverName string, fields []crdgen.Field, env map[string]string, fi
 	return dropped
 }
 
-// Files are the parts of a credential that the driver takes as files, by flag name. A value in a machine's spec
-// wins over them.
+// Files returns the parts of a credential that the driver takes as files, by flag name. A value in
+// a machine's spec takes precedence.
 func Files(driverName string, fields []crdgen.Field, secretData map[string][]byte) map[string][]byte {
 	byField, _ := match(driverName, fields, secretData)
 	files := map[string][]byte{}
@@ -118,8 +119,8 @@ func Files(driverName string, fields []crdgen.Field, secretData map[string][]byt
 	return files
 }
 
-// Options are the values of a credential's fields whose flags name no variable, by flag name: with a made-up one alone the driver would not
-// get them. A value in a machine's spec wins over them.
+// Options returns the values of a credential's fields whose flags name no variable, by flag name:
+// the driver would not read a derived variable. A value in a machine's spec takes precedence.
 func Options(driverName string, fields []crdgen.Field, env map[string]string) map[string]any {
 	options := map[string]any{}
 	for _, field := range fields {
@@ -172,7 +173,8 @@ func match(driverName string, fields []crdgen.Field, data map[string][]byte) (by
 	return byField, extra
 }
 
-// fieldOfKey tries the whole key first, then Rancher's form; the name of the field's environment variable is good too.
+// fieldOfKey tries the whole key first, then Rancher's form; it also accepts the name of the
+// field's environment variable.
 func fieldOfKey(driverName string, fields []crdgen.Field, key string) (int, bool) {
 	for i, field := range fields {
 		if field.EnvVar != "" && field.EnvVar == key {
@@ -233,8 +235,8 @@ func upperSnake(name string) (string, error) {
 	return strings.ToUpper(strings.ReplaceAll(hump.ReplaceAllString(name, "${1}_${2}"), ".", "_")), nil
 }
 
-// envValue drops the line break that kubectl create secret --from-file leaves behind a token; text of several lines, such
-// as a key, stays as it is.
+// envValue drops the line break that kubectl create secret --from-file leaves after a token; text
+// of several lines, such as a key, stays unchanged.
 func envValue(value []byte) (string, error) {
 	if bytes.IndexByte(value, 0) >= 0 {
 		return "", errors.New("has a NUL character")

@@ -36,7 +36,8 @@ type Ref struct {
 	From string
 }
 
-// Parse reads the name of a credential as an object of the namespace from gives it: <name>, or <namespace>:<name>.
+// Parse parses the name of a credential in an object of the namespace from: <name>, or
+// <namespace>:<name>.
 func Parse(from, name string) Ref {
 	if namespace, rest, ok := strings.Cut(name, ":"); ok {
 		return Ref{types.NamespacedName{Namespace: namespace, Name: rest}, from}
@@ -65,7 +66,8 @@ type Source struct {
 // rancherPrefix is the prefix of the names of credentials that Rancher's user interface creates.
 const rancherPrefix = "cc-"
 
-// Look reads a Secret, or only its metadata, if the object that names it may use it; otherwise the error is one of those above.
+// Look reads a Secret, or only its metadata, if the object that names it may use it; otherwise it
+// returns one of the errors above.
 func (s Source) Look(ctx context.Context, ref Ref, secret client.Object) error {
 	err := ref.Read(ctx, s.Reader, secret)
 	switch {

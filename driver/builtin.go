@@ -23,7 +23,8 @@ func catalogue() map[string]json.RawMessage {
 	return all.Drivers
 }
 
-// Builtin returns the flags of a driver that is linked into Drover's machine binary, and whether there is such a driver.
+// Builtin returns the flags of a driver that is linked into Drover's machine binary, and whether
+// there is such a driver.
 func Builtin(name string) ([]crdgen.Flag, bool) {
 	flags, err := crdgen.DecodeFlags(catalogue()[name])
 	return flags, err == nil

@@ -104,13 +104,15 @@ func Exists(ctx context.Context, client ConfigMaps, digest string) (bool, error)
 	return IsPartOf(part, digest), nil
 }
 
-// IsPartOf reports whether a ConfigMap of the cache is of the binary with this sha256: its name has only the beginning of it.
+// IsPartOf reports whether a ConfigMap of the cache belongs to the binary with this sha256: its
+// name has only the beginning of it.
 func IsPartOf(part metav1.Object, digest string) bool {
 	return part.GetAnnotations()[cacheDigestAnnotation] == digest
 }
 
-// Load reads a cached driver into dir and verifies it. The error has the reason rkev1.CacheIncompleteReason when the cache does not
-// have it or has it damaged; then the URL is the way to get it.
+// Load reads a cached driver into dir and verifies it. The error has the reason
+// rkev1.CacheIncompleteReason if the driver is missing from the cache or damaged; it must then be
+// fetched from its URL.
 func Load(ctx context.Context, client ConfigMaps, name, digest, dir string) (Binary, error) {
 	if err := CheckDigest(digest); err != nil {
 		return Binary{}, err
@@ -183,8 +185,8 @@ func (b *cappedBuffer) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-// createPart replaces a part of the same name but other content: one left by an interrupted Store of another version of
-// this program, whose gzip may differ.
+// createPart replaces a part with the same name but other content: an interrupted Store of another
+// version of this program left it, whose gzip may differ.
 func createPart(ctx context.Context, client ConfigMaps, part *corev1.ConfigMap) error {
 	_, err := client.Create(ctx, part, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {

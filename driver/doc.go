@@ -1,4 +1,5 @@
-// Package driver is stage 1 of the data flow: it turns a NodeDriver into a verified binary and the flags of that driver.
+// Package driver is stage 1 of the data flow: it turns a NodeDriver into a verified binary and the
+// flags of that driver.
 //
 //	NodeDriver ──Validate──▶ Builtin (flags known at build time)
 //	                     └─▶ Download, Verify, Unpack (in the probe's pod) ──▶ Store in the driver cache ──▶ Load in later pods

@@ -7,7 +7,8 @@ import (
 
 // Error is why a driver's binary could not be had.
 type Error struct {
-	// Reason is one of api/management/v3 for a condition of a NodeDriver, or CacheIncompleteReason of api/rke/v1.
+	// Reason is one of api/management/v3 for a condition of a NodeDriver, or CacheIncompleteReason
+	// of api/rke/v1.
 	Reason string
 	// Temporary failures may go away by trying again.
 	Temporary bool

@@ -33,7 +33,8 @@ type FetchOptions struct {
 	Checksum string
 	// SkipChecksum accepts anything when Checksum is empty.
 	SkipChecksum bool
-	// Digest is the sha256 that the binary must have, in hex, when it is known from an earlier download; "" for any.
+	// Digest is the required sha256 of the binary, in hex, if an earlier download recorded it; ""
+	// accepts any.
 	Digest string
 	// Dir receives the binary as docker-machine-driver-<name>, and holds the download until then.
 	Dir string
@@ -43,7 +44,8 @@ type FetchOptions struct {
 	Timeout time.Duration
 	// Arch is the architecture the binary must be for, as Go names it; the running one if empty.
 	Arch string
-	// Transport for the request; nil means the default one, with proxies and CA certificates from the environment.
+	// Transport for the request; nil means the default one, with proxies and CA certificates from
+	// the environment.
 	Transport http.RoundTripper
 }
 
@@ -59,7 +61,8 @@ type Binary struct {
 	Size int64
 }
 
-// Fetch downloads, verifies and unpacks a driver. Errors are of type *Error unless the disk is at fault.
+// Fetch downloads, verifies and unpacks a driver. Errors are of type *Error, except errors of the
+// disk.
 func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 	opts = opts.withDefaults()
 	if err := checkName(opts.Name); err != nil {
@@ -102,7 +105,8 @@ func Fetch(ctx context.Context, opts FetchOptions) (Binary, error) {
 	return found, nil
 }
 
-// checkName keeps a name that reaches us past Validate from becoming a path: the binary's file is named after it.
+// checkName prevents a name that was not validated from becoming a path: the binary's file is named
+// after it.
 func checkName(name string) error {
 	if err := crdgen.CheckDriverName(name); err != nil {
 		return fail(v3.NotADriverReason, "naming the driver's file: %w", err)

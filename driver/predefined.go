@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/clouds"
 )
 
-// Predefined returns the NodeDrivers that exist from the start, by driver name. They are to be created when absent and
-// otherwise left to their owners.
+// Predefined returns the NodeDrivers that exist from the start, by driver name. They are created if
+// missing and otherwise left to their owners.
 func Predefined() []v3.NodeDriver { return predefined(runtime.GOARCH) }
 
 // predefined is for servers of an architecture, as Go names it.

@@ -39,8 +39,8 @@ const (
 // installFrom installs the driver's binary, which it recognises by the content's first bytes and,
 // in an archive, by name. It writes only that one member to disk.
 func installFrom(content io.ReaderAt, size int64, opts FetchOptions) (Binary, error) {
-	// A zip's offsets are the sender's; outside the section they are an end of file, on an *os.File they would look like a
-	// fault of our disk.
+	// A zip's offsets are the sender's; outside the section they give an end of file, while an
+	// *os.File would report an error of our disk.
 	section := io.NewSectionReader(content, 0, size)
 	stream := bufio.NewReader(section)
 	head, err := stream.Peek(headSize)
@@ -170,7 +170,8 @@ func installFromZip(content io.ReaderAt, size int64, opts FetchOptions) (Binary,
 	return Binary{}, seen.notFound()
 }
 
-// refuseHugeZip reads the number of members from the archive's end, because opening a zip makes an entry for each of them.
+// refuseHugeZip reads the number of members from the archive's end, because opening a zip allocates
+// an entry for each of them.
 func refuseHugeZip(content io.ReaderAt, size int64) error {
 	const recordSize, maxComment = 22, 1 << 16
 	tail := make([]byte, min(size, recordSize+maxComment))

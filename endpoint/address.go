@@ -5,7 +5,8 @@ import (
 	"net/netip"
 )
 
-// AddressOf returns the client's address; of IPv6 the network, because one client has a whole network.
+// AddressOf returns the client's address; for IPv6 it returns the network, because one client has a
+// whole network.
 func AddressOf(hostPort string) netip.Addr {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {

@@ -34,8 +34,8 @@ func Encrypted(ctx context.Context, name, address string, handler http.Handler, 
 	return &manager.Server{Name: name, Server: newHTTPServer(handler, l), Listener: tls.NewListener(bound, config)}, nil
 }
 
-// Prefer has other connections of the address closed before the request's one when there are too many. A handler calls it
-// for a request that it answers.
+// Prefer protects the request's connection: if the address has too many, its other connections are
+// closed first. A handler calls it for a request that it answers.
 func Prefer(ctx context.Context) {
 	if permit, ok := ctx.Value(permitKey{}).(*limit.Permit[netip.Addr]); ok {
 		permit.Prefer()

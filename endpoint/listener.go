@@ -98,7 +98,8 @@ type Limits struct {
 	// NewPerSecond and NewAtOnce are the rate and the burst of new connections of one client
 	// address; 0 means unlimited. Excess connections are closed unread.
 	NewPerSecond, NewAtOnce int
-	// ReadTimeout is the time for one request to arrive, from its first byte to the last of its body, and for a TLS handshake.
+	// ReadTimeout is the time for one request to arrive, from its first byte to the last of its
+	// body, and for a TLS handshake.
 	ReadTimeout time.Duration
 	// WriteTimeout is the time for the answer, from the end of the request's header.
 	WriteTimeout time.Duration
@@ -151,7 +152,8 @@ var refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "drover_endpoint_refused_total", Help: "Connections and request bodies that were rejected or closed at a limit, by port",
 }, []string{"port", "what"})
 
-// Rejections returns a function that counts a rejection at a port, or an end of something that was admitted before.
+// Rejections returns a function that counts a rejection at a port, or an end of something that was
+// admitted before.
 func Rejections(port, what string) func() { return refusals.WithLabelValues(port, what).Inc }
 
 // RegisterMetrics adds this package's metrics to controller-runtime's registry; call it once.

@@ -24,7 +24,8 @@ const DriversReaderName = "drover-driver-reader"
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=drover-drivers,verbs=get;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=drover-manager;drover-system-drover-manager,verbs=get
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=drover-aggregated-manager,verbs=get;create;patch
-// Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement) asks for it.
+// Owners that block deletion: an API server that checks this (OwnerReferencesPermissionEnforcement)
+// asks for it.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles/finalizers,resourceNames=drover-manager;drover-system-drover-manager,verbs=update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=drover-webhooks,verbs=get;create;patch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=drover-webhooks,verbs=get;create;patch;delete
@@ -90,8 +91,8 @@ var aggregations = []string{
 	"rke2.controlplane.cluster.x-k8s.io/aggregate-to-manager",
 }
 
-// aggregatedRole gives Cluster API's managers our kinds, and every kind of the two groups of drivers' kinds, present and future ones, so that a new
-// driver needs no new role.
+// aggregatedRole grants Cluster API's managers access to our kinds, and to every present and future
+// kind of the two groups of drivers' kinds, so that a new driver needs no new role.
 func aggregatedRole(owner *metav1.OwnerReference) *rbacv1.ClusterRole {
 	whole, part := []string{"get", "list", "watch", "create", "update", "patch", "delete"}, []string{"get", "update", "patch"}
 	drivers, ours := []string{crdgen.MachineGroup, crdgen.ConfigGroup}, []string{"rke.cattle.io"}

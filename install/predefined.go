@@ -20,7 +20,8 @@ type Predefined struct {
 	Reader client.Reader
 }
 
-// retryDelay is how long to wait after a NodeDriver could not be created: our own webhook may not answer yet.
+// retryDelay is how long to wait after a NodeDriver could not be created: our own webhook may not
+// answer yet.
 const retryDelay = 2 * time.Second
 
 // NeedLeaderElection returns true: one replica is enough.

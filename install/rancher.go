@@ -19,7 +19,8 @@ import (
 // ErrRancher means that Rancher runs in this cluster.
 var ErrRancher = errors.New("this cluster runs Rancher")
 
-// CheckRancher fails with ErrRancher if Rancher's server is installed: both would write the same objects.
+// CheckRancher fails with ErrRancher if Rancher's server is installed: both would write the same
+// objects.
 func CheckRancher(ctx context.Context, reader client.Reader) error {
 	for _, sign := range []struct {
 		gvk schema.GroupVersionKind
@@ -36,7 +37,8 @@ func CheckRancher(ctx context.Context, reader client.Reader) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("looking for Rancher: %w", err)
 		}
-		// The chart's and clusterctl's copies of our kinds carry the provider's label, those that the manager installed its own.
+		// The chart's and clusterctl's copies of our kinds carry the provider's label; the
+		// manager's copies carry its own.
 		ours := obj.Labels[capi.InstalledByLabel] == capi.InstalledByValue || obj.Labels[clusterv1.ProviderNameLabel] == charts.Labels()[clusterv1.ProviderNameLabel]
 		if err == nil && !ours {
 			return fmt.Errorf("%w (found %s %s): Drover serves the same kinds and would fight with it over every object. "+

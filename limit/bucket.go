@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxKeys bounds the keys that Buckets remembers. It forgets the key that was used least recently, which then
-// has a full bucket.
+// maxKeys bounds the keys that Buckets remembers. It forgets the key that was used least recently,
+// which then has a full bucket.
 const maxKeys = 8192
 
 // Buckets is a token bucket per key.
@@ -23,8 +23,8 @@ type Buckets[K comparable] struct {
 	limiters *lru.Cache
 }
 
-// NewBuckets makes token buckets that begin full with burst tokens, and get so many a second. A rate of 0 sets
-// no limit.
+// NewBuckets creates token buckets that begin full with burst tokens and are refilled at the rate.
+// A rate of 0 sets no limit.
 func NewBuckets[K comparable](perSecond rate.Limit, burst int) *Buckets[K] {
 	if perSecond == 0 {
 		perSecond = rate.Inf
@@ -37,8 +37,8 @@ func (b *Buckets[K]) Allow(key K, now time.Time) bool {
 	return b.perSecond == rate.Inf || b.of(key).AllowN(now, 1)
 }
 
-// Wait takes n tokens, and waits for them until the context ends. It returns an error immediately if the wait
-// would be longer, or if n is greater than the burst.
+// Wait takes n tokens, and waits for them until the context ends. It returns an error immediately
+// if the wait would be longer, or if n is greater than the burst.
 func (b *Buckets[K]) Wait(ctx context.Context, key K, n int) error { return b.of(key).WaitN(ctx, n) }
 
 // Tokens returns the number of tokens in the bucket of a key, without taking any.

@@ -19,9 +19,9 @@ func NewBytes(size int64) *Bytes {
 	return &Bytes{size: size, semaphore: semaphore.NewWeighted(size)}
 }
 
-// Acquire waits until so many bytes of the budget are free, or until the context ends. A caller that
-// needs more than the whole budget gets the whole budget, so that it runs alone. The caller calls
-// release when it has finished; further calls of release do nothing.
+// Acquire waits until so many bytes of the budget are free, or until the context ends. A caller
+// that needs more than the whole budget gets the whole budget, so that it runs alone. The caller
+// calls release when it has finished; further calls of release do nothing.
 func (b *Bytes) Acquire(ctx context.Context, bytes int64) (release func(), err error) {
 	bytes = min(max(bytes, 0), b.size)
 	if err := b.semaphore.Acquire(ctx, bytes); err != nil {

@@ -20,8 +20,8 @@ type PreemptiveOptions struct {
 	Rejected func()
 }
 
-// Preemptive is a semaphore per key whose callers never wait. When it is full, the key that holds the most
-// loses its oldest permit: a key that asks for little always gets it.
+// Preemptive is a semaphore per key whose callers never wait. When it is full, the key that holds
+// the most loses its oldest permit: a key that needs little always gets it.
 type Preemptive[K comparable] struct {
 	options PreemptiveOptions
 
@@ -58,8 +58,8 @@ func NewPreemptive[K comparable](o PreemptiveOptions) *Preemptive[K] {
 	return &Preemptive[K]{options: o, keys: map[K]*held[K]{}}
 }
 
-// TryAcquire returns a permit of this weight, or nil. It may preempt permits, and calls their preempted
-// function, which must not block and not call the semaphore.
+// TryAcquire returns a permit of this weight, or nil. It may preempt permits, and calls their
+// preempted function, which must not block and not call the semaphore.
 func (s *Preemptive[K]) TryAcquire(key K, weight int64, preempted func()) *Permit[K] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +103,8 @@ func (s *Preemptive[K]) add(key K, weight int64, preempted func()) *Permit[K] {
 	return p
 }
 
-// heaviest returns the key that holds the most and can be preempted; of several, the one with the oldest
-// permit. It returns own if own would hold more than that key.
+// heaviest returns the key that holds the most and can be preempted; of several, the one with the
+// oldest permit. It returns own if own would hold more than that key.
 func (s *Preemptive[K]) heaviest(own *held[K], weight int64) *held[K] {
 	var found *held[K]
 	for _, h := range s.keys {

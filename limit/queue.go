@@ -7,12 +7,13 @@ import (
 	"sync"
 )
 
-// Queue is a semaphore whose callers are reconciled, so that they must not block: a caller gets a permit or
-// its place in the queue, and wake is called when it is served. A free permit goes to the namespace that
-// holds the fewest, there to a caller with priority, otherwise to the caller that came first.
+// Queue is a semaphore whose callers are reconciled, so that they must not block: a caller gets a
+// permit or its place in the queue, and wake is called when it is served. A free permit goes to the
+// namespace that holds the fewest, there to a caller with priority, otherwise to the caller that
+// came first.
 //
-// All is in memory. After a restart, the callers that already work call Hold first. The zero value sets no
-// limit.
+// All is in memory. After a restart, the callers that already work call Hold first. The zero value
+// sets no limit.
 type Queue[K comparable] struct {
 	// Limit is how many callers may hold a permit at the same time; 0 sets no limit.
 	Limit int
@@ -38,8 +39,9 @@ func NewQueue[K comparable](limit int) *Queue[K] {
 	return &Queue[K]{Limit: limit, holders: map[K]string{}, waiting: map[K]*waiter{}, wake: func(K) {}}
 }
 
-// OnWake sets the function that is called with each caller that gets a permit, and with each that has far
-// fewer callers ahead than Acquire returned. The function must not block, and not call the Queue.
+// OnWake sets the function that is called with each caller that gets a permit, and with each that
+// has far fewer callers ahead than Acquire returned. The function must not block, and not call the
+// Queue.
 func (q *Queue[K]) OnWake(wake func(K)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +108,8 @@ func (q *Queue[K]) ReleaseAll(gone func(K) bool) {
 	var none K
 	q.admit(none)
 	for ahead, k := range q.order() {
-		// The caller writes the number into a status: it is woken when the number has halved, not each time.
+		// The caller writes the number into a status: it is woken when the number has halved, not
+		// each time.
 		if w := q.waiting[k]; ahead <= w.ahead/2 && ahead < w.ahead {
 			w.ahead = ahead
 			q.wake(k)
@@ -129,8 +132,8 @@ func (q *Queue[K]) admit(asks K) {
 	}
 }
 
-// order returns the callers that wait, the next first: a namespace's next caller follows when every other
-// waiting namespace has as many permits.
+// order returns the callers that wait, the next first: a namespace's next caller follows when every
+// other waiting namespace has as many permits.
 func (q *Queue[K]) order() []K {
 	all := slices.SortedFunc(maps.Keys(q.waiting), func(a, b K) int {
 		one, other := q.waiting[a], q.waiting[b]

@@ -2,8 +2,8 @@ package limit
 
 import "sync"
 
-// Quota counts the sizes of named items that stay in memory, each below a key. Its callers do not wait: an
-// item that does not fit is rejected.
+// Quota counts the sizes of named items that stay in memory, each below a key. Its callers do not
+// wait: an item that does not fit is rejected.
 type Quota[K, N comparable] struct {
 	perKey, total int
 
@@ -23,7 +23,8 @@ func NewQuota[K, N comparable](perKey, total int) *Quota[K, N] {
 	return &Quota[K, N]{perKey: perKey, total: total, items: map[N]item[K]{}, used: map[K]int{}}
 }
 
-// Set counts an item with a new size, and reports whether it fits. If it does not, the item counts as before.
+// Set counts an item with a new size, and reports whether it fits. If it does not, the item counts
+// as before.
 func (q *Quota[K, N]) Set(key K, name N, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

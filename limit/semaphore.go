@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Semaphore limits how many callers of one key, and of all keys together, work at the same time. The callers
-// of a key are served in the order in which they ask. A key at its cap does not delay other keys.
+// Semaphore limits how many callers of one key, and of all keys together, work at the same time.
+// The callers of a key are served in the order in which they ask. A key at its cap does not delay
+// other keys.
 type Semaphore[K comparable] struct {
 	perKey int64
 	total  *semaphore.Weighted
@@ -25,8 +26,8 @@ type keyed struct {
 	users int
 }
 
-// NewSemaphore makes a semaphore with a cap for each key, and one for all keys together; a total of 0 sets no
-// cap for all.
+// NewSemaphore makes a semaphore with a cap for each key, and one for all keys together; a total of
+// 0 sets no cap for all.
 func NewSemaphore[K comparable](perKey, total int64) *Semaphore[K] {
 	s := &Semaphore[K]{perKey: perKey, keys: map[K]*keyed{}}
 	if total > 0 {
@@ -35,8 +36,8 @@ func NewSemaphore[K comparable](perKey, total int64) *Semaphore[K] {
 	return s
 }
 
-// Acquire waits for a permit until the context ends. The caller calls release when it has finished; further
-// calls of release do nothing.
+// Acquire waits for a permit until the context ends. The caller calls release when it has finished;
+// further calls of release do nothing.
 func (s *Semaphore[K]) Acquire(ctx context.Context, key K) (release func(), err error) {
 	own := s.use(key)
 	if err := acquire(ctx, own.Weighted); err != nil {

@@ -22,8 +22,8 @@ type Catalogue struct {
 
 // Distribution is the data of one distribution.
 type Distribution struct {
-	// Installer is the image that installs a release, without its tag. Without a host it comes from Docker Hub, or from the registry that a
-	// cluster's system-default-registry names.
+	// Installer is the image that installs a release, without its tag. Without a host it comes from
+	// Docker Hub, or from the registry that a cluster's system-default-registry names.
 	Installer string `yaml:"installer"`
 	// ListedOnly refuses releases that are not listed.
 	ListedOnly bool `yaml:"listedOnly,omitempty"`

@@ -42,8 +42,9 @@ func (a Access) Address() string {
 	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port))
 }
 
-// AccessFrom takes it from a machine's state. Machines taken over from Rancher have only the archive; their access data is
-// taken from there. Errors are ErrNoKey, ErrNoAddress, or about documents that cannot be read.
+// AccessFrom reads it from a machine's state. Machines taken over from Rancher have only the
+// archive; their access data is read from there. Errors are ErrNoKey, ErrNoAddress, or about
+// unreadable documents.
 func AccessFrom(kept state.State) (Access, error) {
 	access := Access{PrivateKey: kept.PrivateKey, PublicKey: kept.PublicKey, KnownHosts: kept.KnownHosts}
 	if kept.Server.Err != nil {

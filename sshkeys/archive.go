@@ -24,7 +24,8 @@ const (
 	MaxArchiveFiles = 256
 )
 
-// skippedSuffixes are files rancher/machine leaves out of its archive: images of disks, which drivers can make again.
+// skippedSuffixes are files that rancher/machine leaves out of its archive: images of disks, which
+// drivers can make again.
 var skippedSuffixes = []string{".iso", ".tar.gz", ".vmdk", ".img"}
 
 // File is a regular file of a machine directory.
@@ -37,8 +38,9 @@ type File struct {
 	Content []byte
 }
 
-// ReadArchive reads the archive of a machines directory as rancher/machine writes it: a tar.gz whose entries carry absolute
-// names under any home directory. Only regular files and directories are accepted, and nothing outside the directory.
+// ReadArchive reads the archive of a machines directory as rancher/machine writes it: a tar.gz
+// whose entries carry absolute names under any home directory. Only regular files and directories
+// are accepted, and nothing outside the directory.
 func ReadArchive(archive []byte) ([]File, error) {
 	if len(archive) > MaxArchiveBytes {
 		return nil, fmt.Errorf("reading the state's archive: %d bytes, at most %d are accepted", len(archive), MaxArchiveBytes)
@@ -107,7 +109,8 @@ func relativeName(name string) (string, error) {
 		return "", fmt.Errorf("the entry %q leads outside the directory", name)
 	}
 	clean := path.Clean("/" + name)
-	// The longer name goes first: a machine, or a directory of a machine, may itself be called machines.
+	// The longer name is tried first: a machine, or a directory of a machine, may itself be called
+	// machines.
 	for _, directory := range []string{"/.docker/machine/machines/", "/machines/"} {
 		if index := strings.LastIndex(clean, directory); index >= 0 {
 			clean = clean[index+len(directory):]
@@ -129,8 +132,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// WriteArchive writes files as rancher/machine does: under root, the absolute machines directory, with directories first.
-// The same files always give the same bytes.
+// WriteArchive writes files as rancher/machine does: under root, the absolute machines directory,
+// with directories first. The same files always give the same bytes.
 func WriteArchive(root string, files []File) ([]byte, error) {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })

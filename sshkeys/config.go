@@ -9,7 +9,8 @@ import (
 
 // ConfigFiles are the paths an ssh_config names.
 type ConfigFiles struct {
-	// Identity is the private key's file, KnownHosts the file with the keys under the alias (RenameKnownHosts).
+	// Identity is the private key's file, KnownHosts the file with the keys under the alias
+	// (RenameKnownHosts).
 	Identity   string
 	KnownHosts string
 }
@@ -17,8 +18,8 @@ type ConfigFiles struct {
 // ConfigOption is an option of an ssh_config; ssh and scp take it as -o Name=Value.
 type ConfigOption struct{ Name, Value string }
 
-// ConfigOptions are the options with which OpenSSH logs in under alias, with the recorded host key and no other. Values are quoted as
-// ssh_config requires.
+// ConfigOptions are the options with which OpenSSH logs in under alias, with the recorded host key
+// and no other. Values are quoted as ssh_config requires.
 func ConfigOptions(alias string, access Access, files ConfigFiles) ([]ConfigOption, error) {
 	access, err := access.checked()
 	if err != nil {

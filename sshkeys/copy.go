@@ -13,7 +13,8 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// WriteFile writes content to the path remote on the server. The file has its mode before it has any content.
+// WriteFile writes content to the path remote on the server. The file has its mode before it has
+// any content.
 func (c *Client) WriteFile(ctx context.Context, remote string, content []byte, mode fs.FileMode) error {
 	return c.withSFTP(ctx, func(server *sftp.Client) error {
 		return upload(ctx, server, bytes.NewReader(content), remote, mode)
@@ -47,7 +48,7 @@ func (c *Client) withSFTP(ctx context.Context, work func(*sftp.Client) error) er
 	return nil
 }
 
-// hangUpGrace is how long a server may take to end SFTP after us; all that matters was acknowledged before.
+// hangUpGrace is how long a server may take to end SFTP; all data was acknowledged before.
 const hangUpGrace = time.Second
 
 func upload(ctx context.Context, server *sftp.Client, content io.Reader, remote string, mode fs.FileMode) error {

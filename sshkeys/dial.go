@@ -35,8 +35,8 @@ type Options struct {
 	// Learn is called with the known_hosts line of the server's key if none is recorded. If nil,
 	// unknown keys are rejected.
 	Learn func(knownHosts []byte) error
-	// KeepAlive is how often the server is asked whether it is still there; after three times that long without an answer the
-	// connection is closed. 15 seconds when 0.
+	// KeepAlive is the interval of keepalives; after three of them without a response the
+	// connection is closed. 15 seconds by default.
 	KeepAlive time.Duration
 }
 
@@ -49,7 +49,8 @@ type Client struct {
 	silent atomic.Bool
 }
 
-// Dial logs in to a server. Errors can be ErrHostKeyUnknown and ErrHostKeyChanged. The context bounds connecting and logging in; Close ends the connection.
+// Dial logs in to a server. Errors can be ErrHostKeyUnknown and ErrHostKeyChanged. The context
+// bounds connecting and logging in; Close ends the connection.
 func Dial(ctx context.Context, access Access, options Options) (*Client, error) {
 	access, err := access.checked()
 	if err != nil {

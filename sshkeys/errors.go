@@ -19,7 +19,8 @@ var (
 	ErrHostKeyChanged = errors.New("the server's host key is not the recorded one")
 	// ErrSilent means that the connection was closed because the server did not answer any more.
 	ErrSilent = errors.New("the server does not answer any more")
-	// ErrJumpHost means that the host over which the server is reached could not be connected or logged in to, or does not go further.
+	// ErrJumpHost means that the connection or the login to the jump host failed, or that it does
+	// not forward.
 	ErrJumpHost = errors.New("the jump host")
 )
 

@@ -23,9 +23,9 @@ func KnownHostsLine(host string, port int, key ssh.PublicKey) []byte {
 	return []byte(knownhosts.Line([]string{address}, key) + "\n")
 }
 
-// HostKeys reads known_hosts lines and returns the keys to accept. Which host a line names does not matter here: the lines
-// of a state Secret belong to one server, whose address may change while its key does not. Lines marked @revoked or
-// @cert-authority give no key.
+// HostKeys reads known_hosts lines and returns the keys to accept. Which host a line names does not
+// matter here: the lines of a state Secret belong to one server, whose address may change while its
+// key does not. Lines marked @revoked or @cert-authority give no key.
 func HostKeys(lines []byte) ([]ssh.PublicKey, error) {
 	if len(lines) > maxKnownHostsBytes {
 		return nil, fmt.Errorf("reading known hosts: %d bytes, at most %d are accepted", len(lines), maxKnownHostsBytes)
@@ -49,8 +49,8 @@ func HostKeys(lines []byte) ([]ssh.PublicKey, error) {
 	}
 }
 
-// RenameKnownHosts returns the same keys under other names: an alias, for a known_hosts file that is used with HostKeyAlias, and
-// addresses (host or host:port).
+// RenameKnownHosts returns the same keys under other names: an alias, for a known_hosts file that
+// is used with HostKeyAlias, and addresses (host or host:port).
 func RenameKnownHosts(lines []byte, names ...string) ([]byte, error) {
 	keys, err := HostKeys(lines)
 	if err != nil {

@@ -35,7 +35,7 @@ func Generate(comment string) (KeyPair, error) {
 	return pair, err
 }
 
-// PublicOf is the authorized_keys line that belongs to a private key. The error never repeats the key.
+// PublicOf returns the authorized_keys line of a private key. The error never quotes the key.
 func PublicOf(private []byte, comment string) ([]byte, error) {
 	if len(private) > maxKeyBytes {
 		return nil, fmt.Errorf("reading an SSH private key: %d bytes, at most %d are accepted", len(private), maxKeyBytes)

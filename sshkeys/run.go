@@ -20,7 +20,8 @@ type Command struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
-	// Terminal, if set, runs the command in a terminal; an empty Line with a terminal is a login shell.
+	// Terminal, if set, runs the command in a terminal; an empty Line with a terminal is a login
+	// shell.
 	Terminal *Terminal
 }
 
@@ -44,7 +45,8 @@ func Quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// NoStatus is the exit status of OpenSSH's client without a login, and of a command that a signal ended.
+// NoStatus is the exit status of OpenSSH's client without a login, and of a command that a signal
+// ended.
 const NoStatus = 255
 
 // endGrace is how long a command may take to end after the signal; then the connection is closed.

@@ -47,7 +47,8 @@ func countMarks(data []byte) int {
 
 var (
 	yamlProblem = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
-	// parserProblem are the problems whose line the library counts from 0, and others from 1 (go.yaml.in/yaml/v3 decode.go, fail).
+	// parserProblem are the problems whose line the library counts from 0; it counts others from 1
+	// (go.yaml.in/yaml/v3 decode.go, fail).
 	parserProblem = regexp.MustCompile(`^did not find expected (node content|key|<|'-'|',' or )|^found (duplicate %|undefined tag|incompatible)`)
 )
 

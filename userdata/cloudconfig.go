@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Where scripts are put on a server; the directory is readable by root only through the files' mode.
+// The directory for scripts on a server; the files' mode restricts them to root.
 const (
 	userScript = "/var/lib/drover/bootstrap/user-data.sh"
 	bootScript = "/var/lib/drover/bootstrap/bootstrap.sh"
@@ -21,7 +21,8 @@ const (
 
 const configHeader = "#cloud-config\n"
 
-// document is the source as a cloud-config mapping. A script becomes a file and the command that runs it.
+// document is the source as a cloud-config mapping. A script becomes a file and the command that
+// runs it.
 func (s source) document(scriptPath string) (*yaml.Node, error) {
 	switch s.format {
 	case Script:
@@ -44,7 +45,7 @@ func parseConfig(data []byte, left budget) (*yaml.Node, error) {
 	if countMarks(data) > left.marks {
 		return nil, errTooMuch
 	}
-	// An empty line stays where #cloud-config stood, so that lines have the numbers that the user sees.
+	// An empty line replaces #cloud-config, so that line numbers are the user's.
 	start := len(data) - len(bytes.TrimLeft(data, blanks))
 	body := bytes.Repeat([]byte("\n"), bytes.Count(data[:start], []byte("\n")))
 	if end := bytes.IndexByte(data[start:], '\n'); end >= 0 {
@@ -102,9 +103,9 @@ func expand(node *yaml.Node, left *budget, depth int) (*yaml.Node, error) {
 	return &out, nil
 }
 
-// encodeConfig writes a document so that it reads as the same again, and simplified if the encoder fails at that: it makes
-// texts of values that are empty in braces, and lengthens blocks that keep their last empty lines when they are folded or a
-// comment follows.
+// encodeConfig writes a document so that it parses to the same document, simplified if the encoder
+// fails at that: the encoder turns empty values in braces into texts, and lengthens blocks that
+// keep their last empty lines if they are folded or followed by a comment.
 func encodeConfig(document *yaml.Node) ([]byte, error) {
 	if out, err := encode(document); err == nil {
 		return out, nil
@@ -149,8 +150,8 @@ func simplify(node *yaml.Node) {
 	}
 }
 
-// scriptConfig writes the script to a file only root reads and runs it with the interpreter its first line names, as the
-// kernel would, so that it works where files may not be executed.
+// scriptConfig writes the script to a file that only root can read, and runs it with the
+// interpreter in its first line, as the kernel would, so that it works on a noexec file system.
 func scriptConfig(script []byte, path string) (*yaml.Node, error) {
 	packed, err := zip(bytes.TrimLeft(script, blanks))
 	if err != nil {
@@ -176,7 +177,8 @@ func scriptConfig(script []byte, path string) (*yaml.Node, error) {
 	return document, nil
 }
 
-// mergeMaps adds second to first: plain values of first are kept, lists are joined, mappings merged.
+// mergeMaps adds second to first: plain values of first are kept, lists are joined, mappings
+// merged.
 func mergeMaps(first, second *yaml.Node, path string) error {
 	for _, node := range []*yaml.Node{first, second} {
 		seen := map[string]bool{}

@@ -59,7 +59,8 @@ func Unzip(data []byte) ([]byte, error) {
 
 var errTooLarge = fmt.Errorf("the data is larger than %d bytes", MaxBytes)
 
-// withoutMark takes away the mark that editors on Windows put before a text, with which cloud-init would not know its format.
+// withoutMark removes the byte order mark that editors on Windows put before a text; with it
+// cloud-init would not recognise the format.
 func withoutMark(data []byte) []byte {
 	if text, marked := bytes.CutPrefix(data, []byte("\xef\xbb\xbf")); marked && Detect(text) != Opaque {
 		return text
@@ -67,10 +68,11 @@ func withoutMark(data []byte) []byte {
 	return data
 }
 
-// cloudConfig is the beginning of one; #cloud-config-archive and #cloud-config-jsonp are formats of their own.
+// cloudConfig matches the beginning of a cloud-config; #cloud-config-archive and
+// #cloud-config-jsonp are other formats.
 var cloudConfig = regexp.MustCompile(`^#cloud-config([` + blanks + `]|$)`)
 
-// Detect returns the format of unzipped data as cloud-init does: by its beginning, whatever the case of letters.
+// Detect returns the format of unzipped data like cloud-init: by its beginning, regardless of case.
 func Detect(data []byte) Format {
 	data = bytes.TrimLeft(data, blanks)
 	start := strings.ToLower(string(data[:min(len(data), 64)]))

@@ -132,15 +132,17 @@ func (s Summary) atLeast(data []byte, largest int) (int, error) {
 	return base64.StdEncoding.EncodedLen(len(packed)), err
 }
 
-// programs are the beginnings of texts that a program other than cloud-init's three main handlers reads. Sources: cloud-init
-// 22.4, cloudinit/handlers/__init__.py INCLUSION_TYPES_MAP; Ignition, docs/specs.md (JSON); Talos, machine configuration (YAML
-// documents with version: v1alpha1 or apiVersion: v1alpha1); cloudbase-init, "Userdata"; Bottlerocket, "Using user data" (TOML).
+// programs are the beginnings of texts for other programs than cloud-init's three main handlers.
+// Sources: cloud-init 22.4, cloudinit/handlers/__init__.py INCLUSION_TYPES_MAP; Ignition,
+// docs/specs.md (JSON); Talos, machine configuration (YAML documents with version: v1alpha1 or
+// apiVersion: v1alpha1); cloudbase-init, "Userdata"; Bottlerocket, "Using user data" (TOML).
 var programs = []string{
 	"#include", "#part-handler", "#cloud-boothook", "#upstart-job", "#cloud-config-archive", "#cloud-config-jsonp", "## template:",
 	"content-type:", "{", "version: v1alpha1", "apiversion: v1alpha1", "debug:", "machine:", "---", "#ps1", "<powershell>", "<script>", "rem cmd", "[settings", "variant:",
 }
 
-// IsUnexplained reports whether no program is known that would read such data, so that the server most likely ignores it.
+// IsUnexplained reports whether no known program reads such data, so that the server most likely
+// ignores it.
 func (s Summary) IsUnexplained() bool {
 	if s.Format != Opaque {
 		return false

@@ -23,8 +23,8 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("the user data has %d bytes, driver %s takes at most %d", e.Size, e.Driver, e.Limit)
 }
 
-// UserData merges the inputs and fits the result into the limits of a driver's cloud, zipped if need be and the cloud
-// takes it. Errors can be *TooLargeError and ErrCannotMerge.
+// UserData merges the inputs and fits the result into the limits of a driver's cloud, zipped if
+// necessary and accepted by the cloud. Errors can be *TooLargeError and ErrCannotMerge.
 func UserData(driver string, input Input) ([]byte, error) {
 	data, err := Merge(input)
 	if err != nil {

@@ -173,7 +173,8 @@ func finish(document *yaml.Node, user, boot source, input Input) error {
 	put(file, "content", quoted(content))
 	ours := mapping()
 	put(ours, "write_files", sequence(file))
-	// cloud-init makes one shell script of all commands, and takes its exit code for theirs. The file is never there without the code.
+	// cloud-init makes one shell script of all commands, and takes its exit code for theirs. The
+	// file never exists without the code.
 	put(ours, "runcmd", sequence(text(fmt.Sprintf("code=$?; echo $code > %[1]s.code && mv %[1]s.code %[1]s.ran; (exit $code)", name))))
 	if err := mergeMaps(document, ours, ""); err != nil {
 		return fmt.Errorf("merging user data: %w", err)

@@ -14,7 +14,7 @@ func text(value string) *yaml.Node {
 	return &node
 }
 
-// quoted is for values that YAML 1.1 would read as something else than text, such as 0600 or a host name of digits.
+// quoted is for values that YAML 1.1 would not read as text, such as 0600 or a host name of digits.
 func quoted(value string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle}
 }

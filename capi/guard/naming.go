@@ -13,18 +13,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster API executes a Go template that users write to name the machines of a MachineSet. It sets no bound, and
-// `{{range 1000000000}}x{{end}}` writes a gigabyte. A template that passes here uses each of its values once and
-// writes some kilobytes at most. `{{$ = print $ $ $}}` triples the output with each repetition, and so does `with`.
+// Cluster API executes a Go template that users write to name the machines of a MachineSet. It sets
+// no bound, and `{{range 1000000000}}x{{end}}` writes a gigabyte. A template that passes here uses
+// each of its values once and writes some kilobytes at most. `{{$ = print $ $ $}}` triples the
+// output with each repetition, and so does `with`.
 
 // maxNamingTemplate bounds a template, in bytes. The CRDs have the same bound.
 const maxNamingTemplate = 256
 
-// namingFunctions are the functions of text/template that a template may use. js is not among them, because it doubles
-// each backslash.
+// namingFunctions are the functions of text/template that a template may use. js is not among them,
+// because it doubles each backslash.
 var namingFunctions = strings.Fields("and or not eq ne lt le gt ge len index slice print println printf")
 
-// plainFormat matches the formats that printf may have. Others can multiply their values, such as %x, or have a large width.
+// plainFormat matches the formats that printf may have. Others can multiply their values, such as
+// %x, or have a large width.
 var plainFormat = regexp.MustCompile(`^([^%]|%%|%-?[0-9]{0,2}[sdv])*$`)
 
 // Naming is the client of the controllers that name machines by a template.
@@ -53,7 +55,8 @@ func checkNaming(obj runtime.Object) error {
 	return nil
 }
 
-// checkTemplate accepts a template that cannot be parsed: Cluster API never executes it, and rejects it.
+// checkTemplate accepts a template that cannot be parsed: Cluster API never executes it, and
+// rejects it.
 func checkTemplate(text string) error {
 	if len(text) > maxNamingTemplate {
 		return fmt.Errorf("has more than %d bytes", maxNamingTemplate)

@@ -21,7 +21,8 @@ import (
 	"github.com/drover-project/drover/capi/kubeconfig"
 )
 
-// maxResourceNodes bounds the YAML of one key of a ClusterResourceSet's ConfigMap or Secret; a network plugin with its CRDs has some 30,000 nodes.
+// maxResourceNodes bounds the YAML of one key of a ClusterResourceSet's ConfigMap or Secret; a
+// network plugin with its CRDs has some 30,000 nodes.
 const maxResourceNodes = 100_000
 
 // Resources is the reader of the controller of ClusterResourceSets: their documents are expanded

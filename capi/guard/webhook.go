@@ -1,8 +1,9 @@
-// Package guard keeps from Cluster API the parts of users' objects that its core would execute, expand or follow without a bound: templates of
-// machine names, ClusterResourceSets, references to parts of other clusters. It rejects ClusterClasses, which the embedded core does not serve.
+// Package guard keeps from Cluster API the parts of users' objects that its core would execute,
+// expand or follow without a bound: templates of machine names, ClusterResourceSets, references to
+// parts of other clusters. It rejects ClusterClasses, which the embedded core does not serve.
 //
-// It reads: the objects that Cluster API's controllers and webhooks read, before they do. It writes: events about ConfigMaps and Secrets that are
-// not applied.
+// It reads the objects that Cluster API's controllers and webhooks read, before they do. It writes
+// events about ConfigMaps and Secrets that are not applied.
 package guard
 
 import (
@@ -34,8 +35,9 @@ const Path = "/guard-cluster-api"
 var errTopology = errors.New("the embedded Cluster API does not serve ClusterClasses: " +
 	"write the Cluster without spec.topology, or install the upstream core (clusterctl init) and start the manager with --capi=external")
 
-// Webhook rejects objects that Cluster API's own webhooks and controllers must not see. It changes nothing, but it is a mutating webhook, because
-// the API server calls those first and one after another.
+// Webhook rejects objects that Cluster API's own webhooks and controllers must not see. It changes
+// nothing, but it is a mutating webhook, because the API server calls those first and one after
+// another.
 type Webhook struct {
 	// Client reads Clusters.
 	Client client.Client
@@ -106,7 +108,8 @@ func checkParts(ctx context.Context, reader client.Reader, before, is *clusterv1
 	return checkControlPlane(ctx, reader, is)
 }
 
-// checkKind rejects a kind of ours that is another part of a cluster. Cluster API would wait for it without end, and could not delete the Cluster.
+// checkKind rejects a kind of ours that is another part of a cluster. Cluster API would wait for it
+// without end, and could not delete the Cluster.
 func checkKind(ref clusterv1.ContractVersionedObjectReference, kind string) error {
 	ours := []string{rkev1.GroupVersion.Group, rkev1.MachineGroupVersion.Group, rkev1.MachineConfigGroupVersion.Group}
 	if !slices.Contains(ours, ref.APIGroup) || ref.GroupKind() == rkev1.GroupVersion.WithKind(kind).GroupKind() {
@@ -115,8 +118,9 @@ func checkKind(ref clusterv1.ContractVersionedObjectReference, kind string) erro
 	return fmt.Errorf("kind %s of group %s is not supported here: name an %s of group %s", ref.Kind, ref.APIGroup, kind, rkev1.GroupVersion.Group)
 }
 
-// checkControlPlane rejects a Cluster that names the RKEControlPlane of another Cluster. Cluster API would change its labels again and again, and would delete it
-// with either Cluster. A paused Cluster is accepted, because it may be moved or restored.
+// checkControlPlane rejects a Cluster that names the RKEControlPlane of another Cluster. Cluster
+// API would change its labels again and again, and would delete it with either Cluster. A paused
+// Cluster is accepted, because it may be moved or restored.
 func checkControlPlane(ctx context.Context, reader client.Reader, is *clusterv1.Cluster) error {
 	ref := is.Spec.ControlPlaneRef
 	if ref.Kind != "RKEControlPlane" || ref.APIGroup != rkev1.GroupVersion.Group || ptr.Deref(is.Spec.Paused, false) {
@@ -134,7 +138,8 @@ func checkControlPlane(ctx context.Context, reader client.Reader, is *clusterv1.
 	return nil
 }
 
-// sameSpec reports whether only metadata or status change. Users can change labels, finalizers and owners of an object that is rejected today.
+// sameSpec reports whether only metadata or status change. Users can change labels, finalizers and
+// owners of an object that is rejected today.
 func sameSpec(was, is runtime.Object) bool {
 	spec := func(obj runtime.Object) any {
 		switch o := obj.(type) {

@@ -119,8 +119,8 @@ func readUser(at string, fields map[string]any, config *rest.Config) (err error)
 	return nil
 }
 
-// refuseFields names the first field, in the order of the alphabet, that must not be there. client-go reads names of fields in
-// upper and lower case alike, and so they are compared.
+// refuseFields returns an error for the first forbidden field in alphabetical order. It ignores
+// case, because client-go reads names of fields in upper and lower case alike.
 func refuseFields(at string, fields map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		for refused, problem := range refusedFields {
@@ -191,8 +191,8 @@ func text(value any) string {
 	return s
 }
 
-// parsePlainYAML reads one bounded document. Aliases are refused before anything is expanded: four kilobytes of them can mean
-// gigabytes.
+// parsePlainYAML reads one bounded document. It rejects aliases before it expands anything: four
+// kilobytes of them can mean gigabytes.
 func parsePlainYAML(content []byte) (map[string]any, error) {
 	if len(content) == 0 {
 		return nil, errors.New("is empty: store the kubeconfig under this key")

@@ -102,7 +102,7 @@ func (c *Clusters) GetHealthCheckingState(_ context.Context, cluster client.Obje
 // clusterSource is a controller that hears of connections.
 type clusterSource struct {
 	requests func(context.Context, client.Object) []ctrl.Request
-	// silences are the durations without a response after which the controller is notified.
+	// silences are the durations without a response after which the controller is told.
 	silences []time.Duration
 	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
 	told     map[client.ObjectKey]time.Time
@@ -168,7 +168,8 @@ const (
 	KubeconfigAcceptedReason = "KubeconfigAccepted"
 	// KubeconfigRefusedReason: the message names the field and the remedy.
 	KubeconfigRefusedReason = "KubeconfigRefused"
-	// AnswerRefusedReason: the API server of the workload cluster answered more than is read, or led elsewhere.
+	// AnswerRefusedReason: the response of the workload cluster's API server exceeded a limit, or
+	// redirected.
 	AnswerRefusedReason = "AnswerRefused"
 )
 

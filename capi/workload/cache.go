@@ -42,16 +42,19 @@ import (
 )
 
 const (
-	// clusterWorkers is how many workload clusters are contacted or probed at a time; one namespace gets maxConnects of them.
+	// clusterWorkers bounds the workload clusters that are contacted or probed at a time; one
+	// namespace gets maxConnects of them.
 	clusterWorkers = 64
-	// probeInterval and maxProbeFailures are Cluster API's: k8s.io controllers/clustercache, buildClusterAccessorConfig.
+	// probeInterval and maxProbeFailures are Cluster API's: k8s.io controllers/clustercache,
+	// buildClusterAccessorConfig.
 	probeInterval    = 10 * time.Second
 	maxProbeFailures = 5
 	// nextLook is the pause after a failed probe. After notAnswering failures in a row a cluster
 	// counts as unreachable: each change in place restarts k3s or RKE2, which is usually back
 	// within these nine seconds. Its connection is kept until maxProbeFailures.
 	nextLook, notAnswering = 3 * time.Second, 4
-	// syncStep is how long a worker waits for the Nodes of a new connection before it does something else, syncTime how long they may take.
+	// syncStep is how long a worker waits for the Nodes of a new connection before it continues
+	// with other work; syncTime bounds the loading of the Nodes.
 	syncStep, syncTime = 2 * time.Second, time.Minute
 	// minRetry and maxRetry bound the time until a cluster is contacted again; steady is how long a
 	// connection must live before earlier failures are forgotten.
@@ -240,7 +243,8 @@ func (c *Clusters) look(ctx context.Context, cluster *clusterv1.Cluster, known *
 	return c.probe(ctx, known, open)
 }
 
-// probe asks whether a connection that is used still answers, and whether it may go by the kubeconfig's own address again.
+// probe checks whether a connection in use still answers, and whether the kubeconfig's own address
+// can be used again.
 func (c *Clusters) probe(ctx context.Context, known *remoteCluster, open *connection) time.Duration {
 	err := open.probe(ctx)
 	failures := known.probed(err, time.Now())
@@ -324,8 +328,8 @@ func (c *Clusters) wake(key client.ObjectKey) {
 	}
 }
 
-// doubt reconciles a Cluster now if its server counts as reachable, because a watch of it has ended
-// with an error.
+// doubt reconciles a Cluster now if its server counts as reachable, because a watch of it has
+// ended with an error.
 func (c *Clusters) doubt(key client.ObjectKey) {
 	if known := c.find(key); known != nil && known.answers() {
 		c.wake(key)
@@ -382,7 +386,8 @@ func (c *Clusters) forget(key client.ObjectKey) {
 	}
 }
 
-// wait is the time until the cluster is due: sooner when its Secret changed, though not sooner than after any failure.
+// wait returns the time until the cluster is due: sooner if its Secret changed, but not sooner than
+// after a failure.
 func (r *remoteCluster) wait() time.Duration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -409,7 +414,7 @@ func (r *remoteCluster) answers() bool {
 	return r.isUsed && r.open.failure() == nil && r.health.ConsecutiveFailures < notAnswering
 }
 
-// by is the server by which the connection was made in the place of the kubeconfig's own address, if one was.
+// by returns the server that was used instead of the kubeconfig's own address, if any.
 func (r *remoteCluster) by() string {
 	if used := r.connection(); used != nil {
 		return used.dialer.by()

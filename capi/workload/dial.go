@@ -40,7 +40,8 @@ type dialer struct {
 	// names the proxy's own address, no server may take its place, because it would get the proxy's
 	// password.
 	servers func(context.Context) []string
-	// through is the one of servers by which the last connection was made; nil for the kubeconfig's own address. changed is called when it is another.
+	// through is the server of the last connection; nil for the kubeconfig's own address. changed
+	// is called when it changes.
 	through atomic.Pointer[string]
 	changed func()
 }
@@ -64,7 +65,8 @@ func newDialer(config *rest.Config, servers func(context.Context) []string, chan
 	return d, nil
 }
 
-// proxied reports whether the manager's environment has a proxy for an address. One that cannot be read is one: an http.Transport goes nowhere then.
+// proxied reports whether the manager's environment has a proxy for an address. An unreadable proxy
+// setting counts as a proxy: an http.Transport then makes no connection.
 func proxied(target *url.URL) bool {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
 	return proxy != nil || err != nil
@@ -179,8 +181,9 @@ func (c *Clusters) servers(ctx context.Context, cluster client.ObjectKey) []stri
 	return serversAmong(list.Items)
 }
 
-// serversAmong reads the addresses of Machines that stay and have our bootstrap: those outside of the servers' own network first, as in the kubeconfig. Where
-// there are too many, the first Machines have all of theirs.
+// serversAmong returns the addresses of Machines that stay and have our bootstrap: first the
+// addresses outside of the servers' own network, as in the kubeconfig. If there are too many, the
+// first Machines keep all of theirs.
 func serversAmong(machines []clusterv1.Machine) []string {
 	var outside, inside []string
 	add := func(to *[]string, addresses []string) {

@@ -21,7 +21,8 @@ import (
 // Limits on the responses of a workload cluster's API server. A root user on a control plane, or
 // the author of the kubeconfig, chooses every byte of them.
 const (
-	// maxAnswer bounds the answer to one call. etcd keeps no object of more than 1.5 MiB, and Cluster API lists in pages.
+	// maxAnswer bounds the response to one call. etcd stores objects of up to 1.5 MiB, and Cluster
+	// API lists in pages.
 	maxAnswer = 2 << 20
 	// maxList bounds a page of the list of Nodes with which a cache begins.
 	maxList = 4 << 20
@@ -45,8 +46,8 @@ var errLate = errors.New("the API server did not respond in time")
 // errBusy means that other calls to clusters of the namespace have not ended.
 var errBusy = errors.New("too many requests to clusters of this namespace are in flight")
 
-// limited is the way to one workload cluster. Each call holds a permit of the Cluster's namespace until its answer is
-// read.
+// limited is the transport to one workload cluster. Each call holds a permit of the Cluster's
+// namespace until its response is read.
 type limited struct {
 	next   http.RoundTripper
 	tenant *tenant
@@ -289,7 +290,8 @@ func (p *pages) add(target *url.URL, bytes int, now time.Time) {
 	p.lists[list] = pagedList{bytes: p.lists[list].bytes + max(bytes, least), last: now}
 }
 
-// listOf names the list that a request asks for a page of, and reports whether it is not the first page.
+// listOf returns the list that a request reads a page of, and reports whether it is not the first
+// page.
 func listOf(target *url.URL) (name string, next bool) {
 	query := target.Query()
 	if isWatch(target) || query.Get("limit") == "" {

@@ -22,7 +22,8 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// nodeWatch names our watch of a workload cluster's Nodes; the cluster cache has one of a name per connection.
+// nodeWatch names our watch of a workload cluster's Nodes; the cluster cache has one watch of a
+// name per connection.
 const nodeWatch = "drover-nodes"
 
 // OnNode calls wake when the Node of a CAPI Machine gets its provider ID. It calls it with an empty

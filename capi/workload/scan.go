@@ -30,12 +30,14 @@ type scanner struct {
 }
 
 const (
-	// maxDepth bounds how deep objects and arrays are nested; schemas in CRDs have some fifty levels.
+	// maxDepth bounds the nesting of objects and arrays; schemas in CRDs have some fifty levels.
 	maxDepth = 256
-	// minMember is how many bytes a member of an array must have on the average, freeMembers how many may have fewer.
+	// minMember is the minimum average size of an array's members in bytes; freeMembers is how many
+	// may be smaller.
 	minMember   = 64
 	freeMembers = 1000
-	// minPair is how many bytes a member of an object must have on the average, its name and quotes included, and freePairs how many may have fewer.
+	// minPair is the minimum average size of an object's members in bytes, name and quotes
+	// included; freePairs is how many may be smaller.
 	minPair   = 12
 	freePairs = 1000
 )

@@ -16,7 +16,8 @@ const (
 	// maxCalls bounds the calls to their API servers that wait for a response at the same time.
 	// Each of them keeps one worker of one of Cluster API's controllers, which have ten by default.
 	maxCalls = 4
-	// maxLists is how many first lists of Nodes are read at the same time: of a namespace, and of all.
+	// maxLists bounds the first lists of Nodes that are read at the same time: per namespace, and
+	// in total.
 	maxLists, maxAllLists = 1, 2
 	// bytesPerSecond is how fast answers are read, after a burst.
 	bytesPerSecond, bytesBurst = 2 << 20, 32 << 20
@@ -24,7 +25,8 @@ const (
 	// may reconcile a Machine for each. A kubelet reports an unchanged status every five minutes
 	// (nodeStatusReportFrequency), so that 6,000 Nodes of a namespace stay below the rate.
 	eventsPerSecond, eventsBurst = 20, 5000
-	// heldByNamespace, heldByAll and heldByCluster bound the Nodes in memory, in bytes as heldSize estimates them.
+	// heldByNamespace, heldByAll and heldByCluster bound the Nodes in memory, in bytes as heldSize
+	// estimates them.
 	heldByCluster, heldByNamespace, heldByAll = 24 << 20, 64 << 20, 128 << 20
 )
 
@@ -53,7 +55,8 @@ type tenant struct {
 	*limits
 
 	namespace string
-	// pages stay a limiter of their own: a list in pages has bytes while it is read, and no call that would give them back.
+	// pages is a separate limiter: a paged list holds bytes while it is read, and no single call
+	// could release them.
 	pages *pages
 }
 
@@ -74,8 +77,9 @@ func (t *tenant) acquire(ctx context.Context, from *limit.Semaphore[string], wai
 	return release, err == nil
 }
 
-// holding counts the Nodes that one connection keeps in memory. A Node counts until the connection ends, also after its deletion: a
-// server that deletes and creates objects could otherwise not be told from one that has many. A new connection begins at zero.
+// holding counts the Nodes that one connection keeps in memory. A Node counts until the connection
+// ends, also after its deletion: a server that deletes and creates objects could otherwise not be
+// told from one that has many. A new connection begins at zero.
 type holding struct {
 	tenant *tenant
 

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/crdgen"
 )
 
-// Convert returns flags in crdgen's form, checked against its limits. Flags arrive as values from a linked driver and as
-// pointers from a plugin, so both are taken.
+// Convert returns flags in crdgen's form, checked against its limits. Flags arrive as values from a
+// linked driver and as pointers from a plugin, so it accepts both.
 func Convert(flags []mcnflag.Flag) ([]crdgen.Flag, error) {
 	out := make([]crdgen.Flag, 0, len(flags))
 	for i, flag := range flags {

@@ -19,7 +19,8 @@ const (
 	answerTime = 30 * time.Second
 )
 
-// grants has each agent cost the API server one answer at a time, and one in a while, however often it asks.
+// grants limits each agent to one request to the API server at a time, and one in a while, however
+// often the agent asks.
 type grants struct {
 	now     func() time.Time
 	flights singleflight.Group

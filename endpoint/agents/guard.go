@@ -125,10 +125,12 @@ func busy(w http.ResponseWriter) {
 }
 
 const (
-	// failuresPerSecond and failuresBurst are the failures of one visitor before it is throttled: each may cost a request to the API server.
-	// An agent that is known has a budget of its own, so that other visitors of its address do not affect it.
+	// failuresPerSecond and failuresBurst are the failures of one visitor before it is throttled:
+	// each may cost a request to the API server. A known agent has its own budget, so that other
+	// visitors of its address do not affect it.
 	failuresPerSecond, failuresBurst = rate.Limit(0.5), 20
-	// allPerSecond and allBurst are the failures of all strangers together, because addresses are cheap.
+	// allPerSecond and allBurst are the failures of all strangers together, because addresses are
+	// cheap.
 	allPerSecond, allBurst = rate.Limit(50), 500
 )
 

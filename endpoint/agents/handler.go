@@ -20,9 +20,11 @@ import (
 
 // Options of New.
 type Options struct {
-	// Client reads plan Secrets past any cache, writes the key of an agent into them, and asks for tokens of their ServiceAccounts.
+	// Client reads plan Secrets without a cache, writes an agent's key into them, and requests
+	// tokens of their ServiceAccounts.
 	Client client.Client
-	// API is the way to the API server that agents are passed through to. No credential of it is used.
+	// API is the API server to which agents' requests are passed through. Its credential is not
+	// used.
 	API *rest.Config
 	// Server is the https address that agents call the endpoint by, without a path.
 	Server string
@@ -60,7 +62,8 @@ func New(o Options) (http.Handler, error) {
 	}
 	g := &guard{now: o.Now, ticketSecret: o.TicketSecret,
 		throttle: &throttle{now: o.Now, failures: limit.NewBuckets[any](failuresPerSecond, failuresBurst), all: rate.NewLimiter(allPerSecond, allBurst)},
-		// The newest request takes the place of the oldest, so that a client with idle requests delays no other client of its address.
+		// The newest request preempts the oldest, so that a client with idle requests delays no
+		// other client of its address.
 		strangers:   permits("unauthenticated requests", maxStrangers, maxOfAddress, false),
 		downloads:   permits("downloads", maxDownloads, maxDownloadsOfAddress, true),
 		requests:    permits("requests of agents", maxRequests, maxRequestsOfAgent, true),

@@ -28,7 +28,8 @@ const (
 	maxUpdate = 2 << 20
 	// maxRefusal is far larger than an API server's error.
 	maxRefusal = 64 << 10
-	// watchLife is longer than any watch: an API server ends those that name no time after 60 minutes at most.
+	// watchLife is longer than any watch: an API server ends a watch without a timeout after 60
+	// minutes at most.
 	watchLife = 65 * time.Minute
 	// requestTime bounds every request except a watch.
 	requestTime = 30 * time.Second
@@ -44,7 +45,8 @@ var (
 	oneByName  = regexp.MustCompile(`^metadata\.name=` + planSecret + `$`)
 )
 
-// passed are the headers that reach the API server. Whatever else a client sends, Impersonate-User and X-Remote-User among it, does not.
+// passed are the headers that reach the API server. All others are dropped, including
+// Impersonate-User and X-Remote-User.
 var passed = []string{"Authorization", "Accept", "Content-Type", "User-Agent"}
 
 // newPassThrough returns the proxy from agents to the API server. It has no credential of its own:

@@ -37,7 +37,8 @@ type registrar struct {
 
 	guard  *guard
 	grants *grants
-	// known and strangers are the requests of agents and others that cost the API server something at this moment.
+	// known and strangers limit the concurrent requests of agents and others that use the API
+	// server.
 	known, strangers *semaphore.Weighted
 	// events limits the rate of the events about addresses that are throttled.
 	events *rate.Limiter

@@ -44,7 +44,8 @@ type given struct {
 	bundle []byte
 }
 
-// check reads a certificate that agents may be shown. That the system's authorities verify it cannot be seen from here.
+// check reads a certificate that the endpoint may serve. It cannot check whether the system's
+// authorities on servers verify it.
 func check(data map[string][]byte, names []string, now time.Time) (*given, error) {
 	pair, err := tls.X509KeyPair(data[certKey], data[keyKey])
 	if err != nil {
@@ -153,7 +154,8 @@ func (s *Source) wanted(ctx context.Context, now time.Time) (*given, error) {
 	return g, nil
 }
 
-// lookAtGiven takes the user's certificate. While it is wrong the one before is shown, also after a start: it would take all else that the manager does along.
+// lookAtGiven reads the user's certificate. While it is invalid, the endpoint serves the previous
+// one, also after a start: an error would stop the whole manager.
 func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 	now := s.Now()
 	wanted, wrong := s.wanted(ctx, now)
@@ -196,8 +198,8 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 	return again, nil
 }
 
-// tell reports problems of the given certificate to the administrator, and records which authority
-// agents trust once the endpoint serves the certificate: no longer ours.
+// tell reports problems of the given certificate to the administrator, and records which
+// authority agents trust once the endpoint serves the certificate: no longer ours.
 func (s *Source) tell(ctx context.Context, wanted, out *given) error {
 	if len(wanted.bundle) == 0 && !wanted.verifiedHere() {
 		s.say(ctx, corev1.EventTypeWarning, rkev1.CertificateUnverifiedReason, fmt.Sprintf("Secret %s has no ca.crt, and its certificate is signed by an authority that the manager's image does not trust (%s): "+

@@ -26,7 +26,8 @@ const (
 	// crossKey is the authority, signed by the one before it, and so on, the newest first: a client
 	// that trusts any of them can connect.
 	crossKey = "cross.crt"
-	// requestKey is the value of RotateAnnotation that was obeyed last, and useNextKey when the successor that it asked for is used, in RFC 3339.
+	// requestKey is the last value of RotateAnnotation that was carried out. useNextKey is the time
+	// at which the requested successor is used, in RFC 3339.
 	requestKey = "rotate-request"
 	useNextKey = "use-next-at"
 	// hostsKey holds all hosts by which agents may still call the endpoint, one per line, the
@@ -34,7 +35,8 @@ const (
 	hostsKey = "hosts"
 )
 
-// RotateAnnotation on the authority's Secret asks for a successor, once for each value. It is used a day later, when each agent that runs trusts it.
+// RotateAnnotation on the authority's Secret requests a successor, once for each value. It is used
+// a day later, when each running agent trusts it.
 const RotateAnnotation = "drover.cattle.io/rotate"
 
 const (

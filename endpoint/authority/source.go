@@ -116,7 +116,8 @@ func (s *Source) Checksum() string {
 	return ""
 }
 
-// Derive makes a secret for one purpose out of the private key, the same at every replica. It changes with the key.
+// Derive derives a secret for one purpose from the private key, the same on every replica. It
+// changes with the key.
 func (s *Source) Derive(purpose string) []byte {
 	mac := hmac.New(sha256.New, s.current.Load().key)
 	mac.Write([]byte(purpose))
@@ -128,8 +129,8 @@ const (
 	servingRenew = 30 * 24 * time.Hour
 )
 
-// lookAtOwn signs a certificate with our authority. Every replica serves the present content of the
-// Secret.
+// lookAtOwn signs a certificate with our authority. Every replica serves the present content of
+// the Secret.
 func (s *Source) lookAtOwn(ctx context.Context, _ bool) (time.Time, error) {
 	data, again, err := s.store(ctx)
 	if err != nil {

@@ -29,7 +29,8 @@ func authority(name string, now, end time.Time) *x509.Certificate {
 	}
 }
 
-// Serving makes a certificate for DNS names and addresses, signed by an authority, and its key, in PEM. There must be a name.
+// Serving creates a certificate for DNS names and addresses, signed by an authority, and its key,
+// in PEM. At least one name is required.
 func Serving(names []string, by *tls.Certificate, now, end time.Time) (cert, key []byte, err error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: names[0]}, NotBefore: now.Add(-2 * ClockSkew), NotAfter: end,

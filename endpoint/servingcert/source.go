@@ -38,7 +38,8 @@ type Options struct {
 	Secret client.ObjectKey
 	// Names are the DNS names or IP addresses the API server calls us by; at least one.
 	Names []string
-	// Changed is called by Start with a new bundle or path, and again after a while if it fails; it may be nil.
+	// Changed is called by Start with a new bundle or path, and again after a while if it fails; it
+	// may be nil.
 	Changed func(ctx context.Context, bundle []byte, path string) error
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -157,7 +158,7 @@ func (s *Source) path(at time.Time) string {
 }
 
 // Strip removes the secret prefix from the path of a request; ok is false without it. The prefix
-// that was published last stays valid until the next one is published.
+// that was told last stays valid until the next one is told.
 func (s *Source) Strip(path string) (rest string, ok bool) {
 	now, good := s.opts.Now(), 0
 	word, rest, found := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -181,7 +182,8 @@ const (
 
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
-	// authorityRenew is left of an authority's life when a new one is made; the old one stays in the bundle.
+	// authorityRenew is the remaining life of an authority when a new one is created; the old one
+	// stays in the bundle.
 	authorityRenew = 365 * 24 * time.Hour
 	certLife       = 90 * 24 * time.Hour
 	certRenew      = 30 * 24 * time.Hour

@@ -1,8 +1,8 @@
-// Package fairqueue is a work queue for controllers. Namespaces take turns, and no namespace gets all
-// workers: the objects of a namespace with many slow objects wait for each other.
+// Package fairqueue is a work queue for controllers. Namespaces take turns, and no namespace gets
+// all workers: the objects of a namespace with many slow objects wait for each other.
 //
-// It is not a semaphore: a reconcile that waited for a permit would hold a worker. It reads and writes
-// nothing. Users: capi, and the controllers of kinds that tenants create.
+// It is not a semaphore: a reconcile that waited for a permit would hold a worker. It reads and
+// writes nothing. Users: capi, and the controllers of kinds that tenants create.
 package fairqueue
 
 import (

@@ -27,8 +27,8 @@ type OpenSSH struct {
 	HostKey ssh.PublicKey
 }
 
-// StartOpenSSH serves the user of the test process and one authorized key on loopback until the test
-// ends. Without OpenSSH's server the test is skipped.
+// StartOpenSSH serves the user of the test process and one authorized key on loopback until the
+// test ends. Without OpenSSH's server the test is skipped.
 func StartOpenSSH(tb testing.TB, authorizedKey []byte) OpenSSH {
 	tb.Helper()
 	const binary = "/usr/sbin/sshd"

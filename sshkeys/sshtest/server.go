@@ -49,7 +49,8 @@ type Options struct {
 	AuthorizedKey []byte
 	// Env is added to the environment of commands.
 	Env []string
-	// Dir is the user's home directory, in which commands and SFTP begin; the present one when empty.
+	// Dir is the user's home directory, in which commands and SFTP begin; the present one when
+	// empty.
 	Dir string
 }
 
