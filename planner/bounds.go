@@ -191,9 +191,9 @@ func (u *usage) addAll(fields iter.Seq2[reflect.StructField, reflect.Value]) err
 	return nil
 }
 
-// Footprint estimates the bytes of memory that planning a cluster takes at most at one time: a fixed part,
-// what the specification takes when it is decoded and written as a file, and the data of the Secrets and
-// ConfigMaps that it names. TestFootprint compares it with the bytes that are allocated.
+// Footprint estimates the peak memory of planning a cluster in bytes: a fixed part, the
+// specification while it is decoded and written as a file, and the data of the Secrets and
+// ConfigMaps that it names. TestFootprint compares it with the allocated bytes.
 func Footprint(spec *rkev1.RKEControlPlaneSpec) int64 {
 	const (
 		fixed = 1 << 20

@@ -158,7 +158,7 @@ func (s *Source) path(at time.Time) string {
 }
 
 // Strip removes the secret prefix from the path of a request; ok is false without it. The prefix
-// that was told last stays valid until the next one is told.
+// that was published last stays valid until the next one is published.
 func (s *Source) Strip(path string) (rest string, ok bool) {
 	now, good := s.opts.Now(), 0
 	word, rest, found := strings.Cut(strings.TrimPrefix(path, "/"), "/")
