@@ -223,7 +223,7 @@ func (r *rewatch) newInformer(from toolscache.ListerWatcher, obj runtime.Object,
 	informer := toolscache.NewSharedIndexInformer(from, obj, resync, indexers)
 	if _, typed := obj.(*apiextensionsv1.CustomResourceDefinition); typed || gvk.Kind == crdKindName {
 		// It fails for an informer that has stopped, and this one has not begun.
-		_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: r.tell, UpdateFunc: func(_, obj any) { r.tell(obj) }})
+		_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: r.notify, UpdateFunc: func(_, obj any) { r.notify(obj) }})
 	}
 	return informer
 }
@@ -250,8 +250,8 @@ func (r *rewatch) list(ctx context.Context, from toolscache.ListerWithContext, o
 	}
 }
 
-// tell wakes the callers that wait for a driver's kind.
-func (r *rewatch) tell(obj any) {
+// notify wakes the callers that wait for a driver's kind.
+func (r *rewatch) notify(obj any) {
 	crd, ok := obj.(client.Object)
 	if !ok {
 		return

@@ -102,16 +102,16 @@ func (c *Clusters) GetHealthCheckingState(_ context.Context, cluster client.Obje
 // clusterSource is a controller that hears of connections.
 type clusterSource struct {
 	requests func(context.Context, client.Object) []ctrl.Request
-	// silences are the durations without a response after which the controller is told.
+	// silences are the durations without a response after which the controller is notified.
 	silences []time.Duration
 	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
-	told     map[client.ObjectKey]time.Time
+	notified map[client.ObjectKey]time.Time
 }
 
 // GetClusterSource implements clustercache.ClusterCache.
 func (c *Clusters) GetClusterSource(_ string, requests func(context.Context, client.Object) []ctrl.Request,
 	opts ...clustercache.GetClusterSourceOption) source.Source {
-	made := &clusterSource{requests: requests, told: map[client.ObjectKey]time.Time{}}
+	made := &clusterSource{requests: requests, notified: map[client.ObjectKey]time.Time{}}
 	for _, opt := range opts {
 		if silence, ok := opt.(clustercache.WatchForProbeFailure); ok {
 			made.silences = append(made.silences, time.Duration(silence))
@@ -128,9 +128,9 @@ func (c *Clusters) GetClusterSource(_ string, requests func(context.Context, cli
 	})
 }
 
-// tell wakes the controllers that subscribed to opened and closed connections, or to silent
+// notify wakes the controllers that subscribed to opened and closed connections, or to silent
 // clusters.
-func (c *Clusters) tell(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, changed bool) {
+func (c *Clusters) notify(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, changed bool) {
 	key := client.ObjectKeyFromObject(cluster)
 	known.mu.RLock()
 	answered := known.health.LastProbeSuccessTime
@@ -142,10 +142,10 @@ func (c *Clusters) tell(ctx context.Context, cluster *clusterv1.Cluster, known *
 		// A silence has become long enough since the last notification of the controller.
 		silent := func(silence time.Duration) bool {
 			due := answered.Add(silence)
-			return one.told[key].Before(due) && due.Before(now)
+			return one.notified[key].Before(due) && due.Before(now)
 		}
 		if one.queue != nil && (changed || slices.ContainsFunc(one.silences, silent)) {
-			one.told[key] = now
+			one.notified[key] = now
 			due = append(due, one)
 		}
 	}

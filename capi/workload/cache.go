@@ -177,7 +177,7 @@ func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	c.mu.Unlock()
 	if wait := known.wait(); wait > 0 {
-		c.tell(ctx, cluster, known, false)
+		c.notify(ctx, cluster, known, false)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	tenant := c.limits.tenant(key.Namespace)
@@ -187,21 +187,21 @@ func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	defer release()
 	was, answered, through, behind := known.connection(), known.answers(), known.through, known.proxied.Load()
-	next := c.look(ctx, cluster, known, tenant)
+	next := c.step(ctx, cluster, known, tenant)
 	known.mu.Lock()
 	known.last = time.Now()
 	known.next = known.last.Add(next)
 	known.mu.Unlock()
-	c.tell(ctx, cluster, known, was != known.connection())
+	c.notify(ctx, cluster, known, was != known.connection())
 	known.through = known.by()
 	if was != known.connection() || answered != known.answers() || through != known.through || behind != known.proxied.Load() {
-		c.tellNode(key, "")
+		c.notifyNode(key, "")
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// look does one step for a workload cluster, and returns when to continue.
-func (c *Clusters) look(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, tenant *tenant) time.Duration {
+// step does one step for a workload cluster, and returns when to continue.
+func (c *Clusters) step(ctx context.Context, cluster *clusterv1.Cluster, known *remoteCluster, tenant *tenant) time.Duration {
 	if known.changed.Swap(false) || known.kubeconfig == nil {
 		config, err := c.kubeconfig(ctx, cluster)
 		if err != nil {
@@ -328,9 +328,9 @@ func (c *Clusters) wake(key client.ObjectKey) {
 	}
 }
 
-// doubt reconciles a Cluster now if its server counts as reachable, because a watch of it has
+// recheck reconciles a Cluster now if its server counts as reachable, because a watch of it has
 // ended with an error.
-func (c *Clusters) doubt(key client.ObjectKey) {
+func (c *Clusters) recheck(key client.ObjectKey) {
 	if known := c.find(key); known != nil && known.answers() {
 		c.wake(key)
 	}
@@ -378,7 +378,7 @@ func (c *Clusters) forget(key client.ObjectKey) {
 	known := c.remotes[key]
 	delete(c.remotes, key)
 	for _, one := range c.sources {
-		delete(one.told, key)
+		delete(one.notified, key)
 	}
 	c.mu.Unlock()
 	if known != nil {

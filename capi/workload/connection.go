@@ -56,7 +56,7 @@ type connection struct {
 
 	refusals atomic.Int32
 	wake     func()
-	doubt    func()
+	recheck  func()
 
 	mu      sync.Mutex
 	watches sets.Set[string]
@@ -75,7 +75,7 @@ func (c *Clusters) open(ctx context.Context, tenant *tenant, config *rest.Config
 	}
 	transport := newTransport(dialer)
 	held := tenant.holding()
-	made := &connection{config: config, dialer: dialer, opened: time.Now(), holding: held, wake: func() { c.wake(key) }, doubt: func() { c.doubt(key) }, watches: sets.New[string]()}
+	made := &connection{config: config, dialer: dialer, opened: time.Now(), holding: held, wake: func() { c.wake(key) }, recheck: func() { c.recheck(key) }, watches: sets.New[string]()}
 	made.ctx, made.cancel = context.WithCancelCause(c.base)
 	made.hangUp = transport.CloseIdleConnections
 	made.close = func() {
@@ -105,7 +105,7 @@ func (n *connection) connect(ctx context.Context, c *Clusters, tenant *tenant, t
 		case errors.Is(err, errAnswer):
 			n.fail(err) // the cache would ask again and again
 		case err != nil && n.failure() == nil:
-			n.doubt()
+			n.recheck()
 		}
 	}
 	lists, err := limited{tenant: tenant, answer: maxList, time: listTime, ended: listed, turn: func(ctx context.Context) (func(), bool) {

@@ -285,7 +285,7 @@ func TestNodeWatcher_tellsOfProviderIDsThatAreNew(t *testing.T) {
 				require.Equal(t, client.ObjectKey{Namespace: "a", Name: "c1"}, cluster)
 				got = append(got, machine)
 			})
-			w.tell(tt.before, tt.after)
+			w.notify(tt.before, tt.after)
 			require.Equal(t, tt.want, got)
 			require.Equal(t, "drover-nodes", w.Name())
 			require.IsType(t, &corev1.Node{}, w.Object())

@@ -35,7 +35,7 @@ func (c *Clusters) OnNode(wake func(cluster client.ObjectKey, machine types.UID)
 	c.listeners = append(c.listeners, wake)
 }
 
-func (c *Clusters) tellNode(cluster client.ObjectKey, machine types.UID) {
+func (c *Clusters) notifyNode(cluster client.ObjectKey, machine types.UID) {
 	c.mu.RLock()
 	listeners := c.listeners
 	c.mu.RUnlock()
@@ -66,8 +66,8 @@ func (w *nodeWatcher) Watch(informers cache.Cache) error {
 		return fmt.Errorf("getting the informer of Nodes: %w", err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { w.tell(nil, obj) },
-		UpdateFunc: w.tell,
+		AddFunc:    func(obj any) { w.notify(nil, obj) },
+		UpdateFunc: w.notify,
 	})
 	if err != nil {
 		return fmt.Errorf("listening for Nodes: %w", err)
@@ -75,11 +75,11 @@ func (w *nodeWatcher) Watch(informers cache.Cache) error {
 	return nil
 }
 
-// tell calls the listeners when a change of a Node concerns machines.
-func (w *nodeWatcher) tell(before, after any) {
+// notify calls the listeners when a change of a Node concerns machines.
+func (w *nodeWatcher) notify(before, after any) {
 	was, is := idOf(before), idOf(after)
 	if is != was && (is.machine == "" || is.provider != "" || !is.waits) {
-		w.clusters.tellNode(w.cluster, is.machine)
+		w.clusters.notifyNode(w.cluster, is.machine)
 	}
 }
 

@@ -154,9 +154,9 @@ func (s *Source) wanted(ctx context.Context, now time.Time) (*given, error) {
 	return g, nil
 }
 
-// lookAtGiven reads the user's certificate. While it is invalid, the endpoint serves the previous
+// refreshGiven reads the user's certificate. While it is invalid, the endpoint serves the previous
 // one, also after a start: an error would stop the whole manager.
-func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
+func (s *Source) refreshGiven(ctx context.Context, _ bool) (time.Time, error) {
 	now := s.Now()
 	wanted, wrong := s.wanted(ctx, now)
 	if wrong != nil && s.current.Load() != nil {
@@ -188,7 +188,7 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if wrong == nil {
-		if err := s.tell(ctx, wanted, out); err != nil {
+		if err := s.reportGiven(ctx, wanted, out); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -198,11 +198,11 @@ func (s *Source) lookAtGiven(ctx context.Context, _ bool) (time.Time, error) {
 	return again, nil
 }
 
-// tell reports problems of the given certificate to the administrator, and records which
+// reportGiven reports problems of the given certificate to the administrator, and records which
 // authority agents trust once the endpoint serves the certificate: no longer ours.
-func (s *Source) tell(ctx context.Context, wanted, out *given) error {
+func (s *Source) reportGiven(ctx context.Context, wanted, out *given) error {
 	if len(wanted.bundle) == 0 && !wanted.verifiedHere() {
-		s.say(ctx, corev1.EventTypeWarning, rkev1.CertificateUnverifiedReason, fmt.Sprintf("Secret %s has no ca.crt, and its certificate is signed by an authority that the manager's image does not trust (%s): "+
+		s.report(ctx, corev1.EventTypeWarning, rkev1.CertificateUnverifiedReason, fmt.Sprintf("Secret %s has no ca.crt, and its certificate is signed by an authority that the manager's image does not trust (%s): "+
 			"servers that do not trust this authority cannot connect to the endpoint; add the authority to ca.crt", s.Secret.Name, wanted.Leaf.Issuer))
 	}
 	if at := out.data[useNextKey]; len(at) > 0 {
@@ -227,16 +227,16 @@ func (g *given) verifiedHere() bool {
 }
 
 func (s *Source) announce(ctx context.Context, what, at string) {
-	s.say(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "the endpoint serves the previous certificate until "+at+", and "+what+
+	s.report(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "the endpoint serves the previous certificate until "+at+", and "+what+
 		" afterwards: until then agents receive the authority that verifies it")
 }
 
-// say reports a sentence once, however often the Secret is read.
-func (s *Source) say(ctx context.Context, kind, reason, what string) {
-	if s.said[what] {
+// report reports a sentence once, however often the Secret is read.
+func (s *Source) report(ctx context.Context, kind, reason, what string) {
+	if s.reported[what] {
 		return
 	}
-	s.said[what] = true
+	s.reported[what] = true
 	log.FromContext(ctx).Info(what, "reason", reason)
 	if s.opts.Tell != nil {
 		s.opts.Tell(kind, reason, what)
@@ -284,7 +284,7 @@ func (s *Source) leave(ctx context.Context, own *given) (*given, time.Time, erro
 		}
 	}
 	if len(kept.Data[useNextKey]) > 0 {
-		s.say(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "no other certificate is announced: the endpoint serves a certificate of the manager's own authority")
+		s.report(ctx, corev1.EventTypeNormal, rkev1.CertificateAnnouncedReason, "no other certificate is announced: the endpoint serves a certificate of the manager's own authority")
 	}
 	if err := s.Client.Delete(ctx, kept); client.IgnoreNotFound(err) != nil {
 		return nil, time.Time{}, fmt.Errorf("deleting the previous certificate: %w", err)

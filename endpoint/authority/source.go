@@ -56,8 +56,8 @@ type Source struct {
 
 	opts    Options
 	current atomic.Pointer[shown]
-	// said holds the sentences that were already reported.
-	said map[string]bool
+	// reported holds the sentences that were already reported.
+	reported map[string]bool
 }
 
 // shown is the state that the endpoint serves until the Secret is read again.
@@ -81,14 +81,14 @@ func Load(ctx context.Context, opts Options) (*Source, error) {
 	if len(opts.Names) == 0 || slices.Contains(opts.Names, "") {
 		return nil, errors.New("the endpoint's certificate needs a name")
 	}
-	s := &Source{opts: opts, said: map[string]bool{}}
-	look := s.lookAtOwn
+	s := &Source{opts: opts, reported: map[string]bool{}}
+	refresh := s.refreshOwn
 	if opts.Given != "" {
-		look = s.lookAtGiven
+		refresh = s.refreshGiven
 	}
-	s.Follower = certificate.Follower{Client: opts.Client, Look: look, Now: opts.Now,
+	s.Follower = certificate.Follower{Client: opts.Client, Look: refresh, Now: opts.Now,
 		Secret: client.ObjectKey{Namespace: opts.Namespace, Name: cmp.Or(opts.Given, Name)}}
-	_, err := look(ctx, true)
+	_, err := refresh(ctx, true)
 	return s, err
 }
 
@@ -129,9 +129,9 @@ const (
 	servingRenew = 30 * 24 * time.Hour
 )
 
-// lookAtOwn signs a certificate with our authority. Every replica serves the present content of
+// refreshOwn signs a certificate with our authority. Every replica serves the present content of
 // the Secret.
-func (s *Source) lookAtOwn(ctx context.Context, _ bool) (time.Time, error) {
+func (s *Source) refreshOwn(ctx context.Context, _ bool) (time.Time, error) {
 	data, again, err := s.store(ctx)
 	if err != nil {
 		return time.Time{}, err

@@ -51,12 +51,12 @@ type Source struct {
 
 	opts    Options
 	current atomic.Pointer[pair]
-	// told is the last successful input of Changed.
-	told atomic.Pointer[told]
+	// published is the last successful input of Changed.
+	published atomic.Pointer[published]
 }
 
-// told is the bundle and the path in the webhook configurations.
-type told struct {
+// published is the bundle and the path in the webhook configurations.
+type published struct {
 	bundle []byte
 	path   string
 }
@@ -74,7 +74,7 @@ func Load(ctx context.Context, opts Options) (*Source, error) {
 	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	s.told.Store(&told{s.CABundle(), s.Path()})
+	s.published.Store(&published{s.CABundle(), s.Path()})
 	return s, nil
 }
 
@@ -93,7 +93,7 @@ func (s *Source) look(ctx context.Context, changed bool) (time.Time, error) {
 			return time.Time{}, err
 		}
 	}
-	if err := s.tell(ctx); err != nil {
+	if err := s.publish(ctx); err != nil {
 		return time.Time{}, err
 	}
 	next := s.opts.Now().Truncate(period).Add(period)
@@ -103,10 +103,10 @@ func (s *Source) look(ctx context.Context, changed bool) (time.Time, error) {
 	return next, nil
 }
 
-// tell publishes the bundle and the path if they changed since the last success.
-func (s *Source) tell(ctx context.Context) error {
+// publish publishes the bundle and the path if they changed since the last success.
+func (s *Source) publish(ctx context.Context) error {
 	bundle, path := s.CABundle(), s.Path()
-	if before := s.told.Load(); bytes.Equal(bundle, before.bundle) && path == before.path {
+	if before := s.published.Load(); bytes.Equal(bundle, before.bundle) && path == before.path {
 		return nil
 	}
 	if s.opts.Changed != nil {
@@ -114,7 +114,7 @@ func (s *Source) tell(ctx context.Context) error {
 			return fmt.Errorf("publishing the new authority or path: %w", err)
 		}
 	}
-	s.told.Store(&told{bundle, path})
+	s.published.Store(&published{bundle, path})
 	return nil
 }
 
@@ -163,8 +163,8 @@ func (s *Source) Strip(path string) (rest string, ok bool) {
 	now, good := s.opts.Now(), 0
 	word, rest, found := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	known := []string{s.path(now), s.path(now.Add(-overlap)), s.path(now.Add(overlap))}
-	if told := s.told.Load(); told != nil {
-		known = append(known, told.path)
+	if published := s.published.Load(); published != nil {
+		known = append(known, published.path)
 	}
 	for _, one := range known {
 		good |= subtle.ConstantTimeCompare([]byte("/"+word), []byte(one))

@@ -349,6 +349,6 @@ func (s *session) explainFailedCreate(ctx context.Context, err error) error {
 	case act != takeFound:
 		return cause
 	}
-	s.tellTaken(fmt.Sprintf("the cloud's response was lost (%v); the server was found by its tag", cause))
+	s.noteTaken(fmt.Sprintf("the cloud's response was lost (%v); the server was found by its tag", cause))
 	return nil
 }

@@ -155,7 +155,7 @@ func (q *inquiry) carryOut(ctx context.Context, act action) error {
 	case take:
 		q.log.printf("the Job takes over the server of an earlier attempt")
 		if earlier := q.earlier(); !isCreated(q.known.phase) {
-			q.tellTaken("its driver created it and then failed: " + cmp.Or(earlier.Message, "the driver's message was lost"))
+			q.noteTaken("its driver created it and then failed: " + cmp.Or(earlier.Message, "the driver's message was lost"))
 		}
 	case spareNamesake:
 		q.note("a server named %s exists, but it does not have this machine's tags, so Drover does not change it", q.request.InstanceName)
@@ -426,9 +426,9 @@ func layered(layers ...clouds.Record) clouds.Record {
 	return record
 }
 
-// tellTaken reports how the driver failed for a server that it did not finish and that the Job
+// noteTaken reports how the driver failed for a server that it did not finish and that the Job
 // takes over.
-func (s *session) tellTaken(words string) {
+func (s *session) noteTaken(words string) {
 	s.note("%s", words)
 	s.result.Taken = clip(s.redactor.String(words), maxMessage/2)
 }

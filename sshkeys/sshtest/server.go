@@ -227,7 +227,7 @@ func (s *Server) run(ctx context.Context, channel ssh.Channel, line string, sign
 	go func() { _, _ = io.Copy(stdin, channel); _ = stdin.Close() }()
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := command.Start(); err != nil {
-		tellExit(channel, err)
+		sendExit(channel, err)
 		_ = channel.Close()
 		return
 	}
@@ -244,12 +244,12 @@ func (s *Server) run(ctx context.Context, channel ssh.Channel, line string, sign
 	}()
 	err = command.Wait()
 	close(ended)
-	tellExit(channel, err)
+	sendExit(channel, err)
 	_ = channel.Close()
 }
 
-// tellExit sends the end of a command: its status, or the signal that ended it.
-func tellExit(channel ssh.Channel, err error) {
+// sendExit sends the end of a command: its status, or the signal that ended it.
+func sendExit(channel ssh.Channel, err error) {
 	status := uint32(0)
 	var exit *exec.ExitError
 	switch {

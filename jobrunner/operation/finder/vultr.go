@@ -51,7 +51,7 @@ func (v *vultr) page(ctx context.Context, tag, value, cursor string) ([]Server, 
 // at is where in a list an answer is.
 func (v *vultr) at(items int, meta *govultr.Meta, err error) (page, error) {
 	if err != nil {
-		return page{}, v.told(err)
+		return page{}, v.withStatus(err)
 	}
 	if meta == nil {
 		return page{}, errNoJSON
@@ -63,8 +63,8 @@ func (v *vultr) at(items int, meta *govultr.Meta, err error) (page, error) {
 	return at, nil
 }
 
-// told adds the HTTP status to an error, because the SDK omits it.
-func (v *vultr) told(err error) error {
+// withStatus adds the HTTP status to an error, because the SDK omits it.
+func (v *vultr) withStatus(err error) error {
 	if status := int(v.answers.status.Load()); status >= http.StatusBadRequest {
 		return fmt.Errorf("%w (HTTP %d %s)", err, status, http.StatusText(status))
 	}
@@ -77,7 +77,7 @@ func (v *vultr) unlessGone(err error) error {
 	if err == nil || v.answers.status.Load() == http.StatusNotFound {
 		return nil
 	}
-	return v.told(err)
+	return v.withStatus(err)
 }
 
 // vultrTagged: the driver reads the address from the instance that the API answered, and crashes without one.
