@@ -44,7 +44,7 @@ func TestServer(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := clouds.Of(c.driver).Server(clouds.Facts{Record: record(t, c.record), InstanceName: "m1", Template: c.template})
+			got := clouds.Of(c.driver).Server(clouds.Facts{Record: record(t, c.record), Hostname: "m1", Template: c.template})
 			require.Equal(t, c.want, got)
 		})
 	}
@@ -136,7 +136,7 @@ func FuzzServer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		server := clouds.Of(name).Server(clouds.Facts{Record: r, Template: template, SSHHost: host, InstanceName: instance})
+		server := clouds.Of(name).Server(clouds.Facts{Record: r, Template: template, SSHHost: host, Hostname: instance})
 		encoded, err := json.Marshal(server)
 		require.NoError(t, err)
 		read, err := state.ReadServer(map[string][]byte{state.ServerKey: encoded})

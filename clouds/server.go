@@ -38,8 +38,8 @@ type Address struct {
 type Facts struct {
 	// Record of the driver.
 	Record Record
-	// InstanceName of the server.
-	InstanceName string
+	// Hostname of the server. It is the instance's name, but that of an existing host is the host's own.
+	Hostname string
 	// ProviderID given by the user, and the template of an external driver; both may be empty.
 	ProviderID string
 	Template   string
@@ -67,7 +67,7 @@ func (c Cloud) Server(facts Facts) Server {
 	if server.SSHPort < 0 || server.SSHPort > 65535 {
 		server.SSHPort = 0
 	}
-	server.Addresses = c.addresses(record, server.SSHHost, facts.InstanceName)
+	server.Addresses = c.addresses(record, server.SSHHost, facts.Hostname)
 	return server
 }
 

@@ -19,7 +19,7 @@ func TestServer_shapes(t *testing.T) {
 		`"SwarmHost":"","SwarmDiscovery":"","EngineInstallURL":"",`
 	for _, line := range table(t, "servers.txt", 5) {
 		t.Run(line[0], func(t *testing.T) {
-			got := clouds.Of(line[0]).Server(clouds.Facts{Record: record(t, "{"+base+`"IPAddress":"198.18.0.9",`+line[1]+"}"), InstanceName: "m1"})
+			got := clouds.Of(line[0]).Server(clouds.Facts{Record: record(t, "{"+base+`"IPAddress":"198.18.0.9",`+line[1]+"}"), Hostname: "m1"})
 			require.Equal(t, line[2:], []string{cmp.Or(got.InstanceID, "-"), cmp.Or(got.ProviderID, "-"), cmp.Or(got.FailureDomain, "-")})
 			require.Equal(t, []state.Address{
 				{Type: "ExternalIP", Address: "198.18.0.9"}, {Type: "InternalIP", Address: "198.18.0.9"}, {Type: "Hostname", Address: "m1"},

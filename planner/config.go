@@ -165,8 +165,11 @@ func (l *look) role(s settings) {
 	if dir := l.Spec.DataDirectories.K8sDistro; dir != "" {
 		s["data-dir"] = path.Clean(dir)
 	}
-	if l.NodeName != "" {
+	switch _, given := s["node-name"]; {
+	case l.NodeName != "":
 		s["node-name"] = l.NodeName
+	case !given && l.InstanceName != "":
+		s["node-name"] = l.InstanceName
 	}
 	if !l.Roles.IsServer() {
 		s["server"], s["token"] = l.joinTo, pinned("node", l.Tokens.Agent, l.Authorities.Server.Certificate)

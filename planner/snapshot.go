@@ -111,7 +111,10 @@ type Machine struct {
 	OS string
 	// NodeName is empty if the server's own name is used.
 	NodeName string
-	Deleting bool
+	// InstanceName names the Node of an existing host, which keeps its own host name. It is empty for
+	// other servers. NodeName and the argument node-name take precedence.
+	InstanceName string
+	Deleting     bool
 	// Restored is true if it is being deleted only because it came from a backup and its owners do
 	// not exist: its server stays unchanged.
 	Restored bool

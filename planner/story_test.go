@@ -69,6 +69,7 @@ type given struct {
 	ID          *string
 	OS          string
 	NodeName    string
+	Instance    string
 	Deleting    bool
 	Provisioned *bool
 	ProviderID  *string
@@ -94,7 +95,7 @@ func (w *world) machine(name, text string) {
 	}
 	maps.Copy(labels, g.Labels)
 	number := name[strings.LastIndex(name, "-")+1:]
-	m := &planner.Machine{Name: name, ID: ptr.Deref(g.ID, "id-"+name), Labels: labels, Roles: planner.RolesOf(labels), OS: g.OS, NodeName: g.NodeName,
+	m := &planner.Machine{Name: name, ID: ptr.Deref(g.ID, "id-"+name), Labels: labels, Roles: planner.RolesOf(labels), OS: g.OS, NodeName: g.NodeName, InstanceName: g.Instance,
 		Deleting: g.Deleting, Provisioned: ptr.Deref(g.Provisioned, true), ProviderID: ptr.Deref(g.ProviderID, "digitalocean://"+number),
 		InternalIPs: ptr.Deref(g.Internal, []string{"10.0.0." + number}), ExternalIPs: g.External, NodeLabels: g.NodeLabels, NodeTaints: g.NodeTaints,
 		Invalid: g.Invalid, Joined: g.Joined, KubeletVersion: g.Kubelet}

@@ -128,10 +128,14 @@ func (r *Reconciler) nodeProviderID(ctx context.Context, s *scope, own string, w
 	r.watchIndex.note(s.request, watchKey{kind: "Node", name: client.ObjectKeyFromObject(s.cluster), uid: s.machine.UID})
 	r.watchIndex.note(s.request, watchKey{kind: "Node", name: client.ObjectKeyFromObject(s.cluster)})
 	var addresses []string
+	name := s.state.InstanceName
 	for _, address := range s.state.Server.Value.Addresses {
 		addresses = append(addresses, address.Address)
+		if address.Type == string(clusterv1.MachineHostName) {
+			name = address.Address // an existing host keeps its own
+		}
 	}
-	id, err := r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), workload.Server{Machine: s.machine.UID, Name: s.state.InstanceName,
+	id, err := r.Nodes.ProviderID(ctx, client.ObjectKeyFromObject(s.cluster), workload.Server{Machine: s.machine.UID, Name: name,
 		Addresses: addresses, ProviderID: own})
 	if err != nil {
 		return "", fmt.Errorf("looking for the machine's Node: %w", err)

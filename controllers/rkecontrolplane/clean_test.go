@@ -1,6 +1,8 @@
 package rkecontrolplane_test
 
 import (
+	"encoding/base64"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,6 +87,34 @@ func withWorker(t *testing.T) (*world, *unstructured.Unstructured) {
 	w.quiet()
 	w.expectMachine("worker", rkev1.UpToDateReason)
 	return w, infra
+}
+
+// The Node of an existing host, which keeps its own host name, gets the name of the instance. A server with its instance's name needs no
+// argument.
+func TestNodeName_ofAnExistingHost(t *testing.T) {
+	w := newWorld(t)
+	w.up()
+	for name, hostname := range map[string]string{"own": "localhost", "named": "pool-named"} {
+		infra := w.machineOnHost(name, "worker")
+		infra.Object["status"] = map[string]any{"instanceName": "pool-" + name, "addresses": []any{
+			map[string]any{"type": "ExternalIP", "address": "203.0.113.9"}, map[string]any{"type": "Hostname", "address": hostname}}}
+		require.NoError(t, w.Status().Update(t.Context(), infra))
+	}
+	w.server("own", 2)
+	w.server("named", 3)
+	w.quiet()
+	config := func(name string) string {
+		for _, file := range w.planOf(name).Files {
+			if strings.HasSuffix(file.Path, "/50-rancher.yaml") {
+				content, err := base64.StdEncoding.DecodeString(file.Content)
+				require.NoError(t, err)
+				return string(content)
+			}
+		}
+		return ""
+	}
+	require.Contains(t, config("own"), `"node-name": "pool-own"`)
+	require.NotContains(t, config("named"), "node-name")
 }
 
 // A host that SSH does not reach gets one plan that cleans it, and nothing after that.

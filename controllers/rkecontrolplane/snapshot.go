@@ -262,7 +262,7 @@ func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *
 			m.Invalid = fmt.Sprintf("spec.common of its %s %s: %v", ref.Kind, ref.Name, err)
 		}
 		maps.Copy(m.NodeLabels, common.Labels)
-		m.NodeTaints = common.Taints
+		m.NodeTaints, m.InstanceName = common.Taints, ofOwnName(infrastructure)
 	}
 	labels, err := annotated(machine, rkev1.NodeLabelsAnnotation, planner.CheckLabels)
 	taints, taintsErr := annotated(machine, rkev1.NodeTaintsAnnotation, planner.CheckTaints)
@@ -346,4 +346,18 @@ func parseReleases(name types.NamespacedName, found *corev1.ConfigMap) (parsed *
 		return nil, fmt.Sprintf("the ConfigMap %s: %v", name, err)
 	}
 	return parsed, ""
+}
+
+// ofOwnName returns the instance name of an existing host, which keeps its own host name. It returns "" for a server that has its
+// instance's name. Host names can repeat in a cluster; instance names cannot.
+func ofOwnName(infrastructure *unstructured.Unstructured) string {
+	instance, _, _ := unstructured.NestedString(infrastructure.Object, "status", "instanceName")
+	addresses, _, _ := unstructured.NestedSlice(infrastructure.Object, "status", "addresses")
+	for _, item := range addresses {
+		address, _ := item.(map[string]any)
+		if address["type"] == string(clusterv1.MachineHostName) && address["address"] != instance {
+			return instance
+		}
+	}
+	return ""
 }

@@ -250,6 +250,9 @@ func (s *session) bootstrapServer(ctx context.Context) error {
 		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, err)
 	}
 	defer func() { _ = client.Close() }()
+	if err := s.askHost(ctx, client); err != nil {
+		return err
+	}
 	if err := s.claimHost(ctx, client); err != nil {
 		return err
 	}

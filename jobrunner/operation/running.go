@@ -155,11 +155,12 @@ func (s *session) describe(ctx context.Context) error {
 	if !s.reached(state.PhaseCreated) {
 		s.advance(state.PhaseCreated)
 	}
-	server := s.profile.Server(clouds.Facts{
-		Record: s.record, InstanceName: s.request.InstanceName,
+	s.facts = clouds.Facts{
+		Record: s.record, Hostname: s.request.InstanceName,
 		ProviderID: s.request.ProviderID, Template: s.request.ProviderIDTemplate,
 		SSHHost: login.Host, SSHUser: login.User, SSHPort: login.Port,
-	})
+	}
+	server := s.profile.Server(s.facts)
 	s.server = &server
 	s.takeKeys(login.KeyPath)
 	return nil

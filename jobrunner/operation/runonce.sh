@@ -1,4 +1,5 @@
 # Runs a bootstrap script once per machine, as root: sh -s -- DIRECTORY UPLOAD HOSTNAME HOSTS, this text on standard input.
+# If HOSTNAME is empty, the server keeps its own name.
 #
 # The script goes on when the connection breaks, for it may change the network. Whoever comes later follows the same run:
 # DIRECTORY holds script, output, pid, and at the end exit-code; the directory started in it is made by the one run there ever

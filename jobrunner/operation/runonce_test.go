@@ -21,11 +21,13 @@ import (
 type server struct {
 	t   *testing.T
 	dir string
+	// hostname is what the Job sets; empty for a host that keeps its own.
+	hostname string
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{t: t, dir: t.TempDir()}
+	s := &server{t: t, dir: t.TempDir(), hostname: "pool-1"}
 	require.NoError(t, os.MkdirAll(s.path("bin"), 0o700))
 	s.program("id", `cat "$SERVER/user" 2>/dev/null || echo 0`)
 	s.program("hostname", `[ $# = 0 ] && { cat "$SERVER/name" 2>/dev/null; exit 0; }; echo "$1" >"$SERVER/name"`)
@@ -69,7 +71,7 @@ func (s *server) follow(ctx context.Context, script string) (int, string) {
 	upload := file.Name()
 	_, err = file.WriteString(script)
 	require.NoError(s.t, errors.Join(err, file.Close()))
-	command := exec.CommandContext(ctx, "/bin/sh", "-s", "--", s.path("marker/uid"), upload, "pool-1", s.path("hosts"))
+	command := exec.CommandContext(ctx, "/bin/sh", "-s", "--", s.path("marker/uid"), upload, s.hostname, s.path("hosts"))
 	command.Stdin = strings.NewReader(runOnce)
 	command.Env = []string{"PATH=" + s.path("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin", "SERVER=" + s.dir}
 	var out bytes.Buffer
@@ -236,6 +238,15 @@ func TestRunOnce_odd_servers(t *testing.T) {
 		require.Zero(t, code)
 		require.Contains(t, output, "the host name could not be written to "+s.path("hosts"))
 		require.Contains(t, output, "hello\n")
+	})
+	t.Run("a host that keeps its name", func(t *testing.T) {
+		s := newServer(t)
+		s.write("name", "own\n")
+		s.hostname = ""
+		code, output := s.boot("#!/bin/sh\nhostname\n")
+		require.Zero(t, code)
+		require.Equal(t, "own\n", output)
+		require.Equal(t, "127.0.0.1 localhost\n", s.read("hosts"))
 	})
 	t.Run("no place for the marker", func(t *testing.T) {
 		s := newServer(t)

@@ -91,7 +91,7 @@ func (s *session) serverOf(server finder.Server) state.Server {
 	if raw, err := json.Marshal(server.Record); err == nil {
 		record, _ = clouds.DecodeRecord(raw)
 	}
-	return s.profile.Server(clouds.Facts{Record: record, InstanceName: server.Name})
+	return s.profile.Server(clouds.Facts{Record: record, Hostname: server.Name})
 }
 
 // removeScanned removes a server that was just listed with the expected tag. A server without it is

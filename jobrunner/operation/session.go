@@ -66,6 +66,8 @@ type session struct {
 	// reported is when the session last saved whether the cloud limits the driver's requests.
 	reported time.Time
 
+	// facts are what server was described from.
+	facts      clouds.Facts
 	server     *state.Server
 	privateKey []byte
 	publicKey  []byte

@@ -59,8 +59,12 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("uploading the bootstrap script: %w", err))
 	}
 	s.log.printf("running the bootstrap script on the server")
+	hostname := s.request.InstanceName
+	if s.profile.TakesHosts() {
+		hostname = "" // an existing host keeps its own
+	}
 	status, err := s.runProgram(ctx, client, "running the bootstrap script", runOnce, s.log,
-		s.options.MarkerRoot+"/"+s.marker(), upload, s.request.InstanceName, s.options.HostsFile)
+		s.options.MarkerRoot+"/"+s.marker(), upload, hostname, s.options.HostsFile)
 	if err != nil {
 		return err
 	}
@@ -109,6 +113,25 @@ func bootstrapStatus(status int) error {
 	}
 	return failf(rkev1.BootstrapFailedReason, rkev1.ClassInvalid,
 		"the bootstrap script ended with exit code %d and is not run a second time: the log shows its output", status)
+}
+
+// askHost asks an existing host for its own name, which it keeps.
+func (s *session) askHost(ctx context.Context, client *sshkeys.Client) error {
+	if !s.profile.TakesHosts() {
+		return nil
+	}
+	var out bytes.Buffer
+	status, err := client.Run(ctx, sshkeys.Command{Line: "uname -n", Stdout: &limited{to: &out, left: maxStatus}, Stderr: s.log})
+	if cancelled(err) {
+		return err
+	}
+	if err != nil || status != 0 {
+		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("asking the host for its name (uname -n): %w", cmp.Or(err, fmt.Errorf("exit code %d", status))))
+	}
+	s.facts.Hostname = strings.ToValidUTF8(strings.TrimSpace(out.String()), "?")
+	server := s.profile.Server(s.facts)
+	s.server = &server
+	return nil
 }
 
 // claimScript takes a host; see there.

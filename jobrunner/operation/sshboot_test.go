@@ -33,6 +33,7 @@ func existing(t *testing.T, script string) (*job, *sshtest.Server, string) {
 		fake := "#!/bin/sh\necho \"$0 $*\" >>" + dir + "/called\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(fake), 0o700))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "uname"), []byte("#!/bin/sh\n[ \"$1\" = -n ] && echo own-name.example.com\n"), 0o700))
 	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public, Dir: home, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "STORY=" + dir, "DROVER_ROOT=" + dir}})
 	j := newJob(t, "generic")
 	j.request.Options = map[string]any{"generic-ip-address": server.Host, "generic-ssh-port": float64(server.Port), "generic-ssh-user": "root"}
@@ -78,11 +79,11 @@ func TestBootstrapOverSSH(t *testing.T) {
 	info, err := os.Stat(filepath.Join(j.markerRoot, j.request.Machine.UID, "script"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
-	called, err := os.ReadFile(filepath.Join(dir, "called"))
-	require.NoError(t, err)
-	require.Contains(t, string(called), "set-hostname "+j.request.InstanceName)
-	hosts := "127.0.0.1 localhost\n127.0.1.1 " + j.request.InstanceName + " # of Drover\n"
+	// The host keeps its own name.
+	require.NoFileExists(t, filepath.Join(dir, "called"))
+	hosts := "127.0.0.1 localhost\n"
 	requireFile(t, hosts, j.hostsFile)
+	requireHostname(t, j, "own-name.example.com")
 
 	// A second attempt, even one that has lost all state, does not run it again.
 	j.emptyState()
@@ -94,7 +95,35 @@ func TestBootstrapOverSSH(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, leftovers)
 	requireFile(t, hosts, j.hostsFile)
+	requireHostname(t, j, "own-name.example.com")
+
 	j.mustRemove()
+}
+
+// A server that a driver created, as far as Drover knows, gets its machine's name.
+func TestBootstrapOverSSH_namesACreatedServer(t *testing.T) {
+	t.Parallel()
+	j, _, dir := existing(t, "#!/bin/sh\n")
+	j.request.Driver.Name, j.request.UserData = "pool", clouds.UserData{Habit: clouds.None}
+	j.mustCreate()
+	called, err := os.ReadFile(filepath.Join(dir, "called"))
+	require.NoError(t, err)
+	require.Contains(t, string(called), "set-hostname "+j.request.InstanceName)
+	requireFile(t, "127.0.0.1 localhost\n127.0.1.1 "+j.request.InstanceName+" # of Drover\n", j.hostsFile)
+	requireHostname(t, j, j.request.InstanceName)
+}
+
+func requireHostname(t *testing.T, j *job, want string) {
+	t.Helper()
+	server, err := state.ReadServer(j.state())
+	require.NoError(t, err)
+	var names []string
+	for _, address := range server.Addresses {
+		if address.Type == "Hostname" {
+			names = append(names, address.Address)
+		}
+	}
+	require.Equal(t, []string{want}, names)
 }
 
 // A host that takes no connection is not one that is stopped: it is told where nobody answered, and soon.
