@@ -47,6 +47,8 @@ type Facts struct {
 	SSHHost string
 	SSHUser string
 	SSHPort int
+	// HostAddresses are IP addresses of the server if SSHHost is a DNS name.
+	HostAddresses []netip.Addr
 }
 
 // Server describes a server from its driver's record.
@@ -67,15 +69,19 @@ func (c Cloud) Server(facts Facts) Server {
 	if server.SSHPort < 0 || server.SSHPort > 65535 {
 		server.SSHPort = 0
 	}
-	server.Addresses = c.addresses(record, server.SSHHost, facts.Hostname)
+	server.Addresses = c.addresses(record, server.SSHHost, facts)
 	return server
 }
 
 // addresses returns ExternalIP and InternalIP by the kind of address, whatever its field. If a
 // server has only one public address, that is also its internal address, because nodes use it to
 // reach each other.
-func (c Cloud) addresses(record Record, host, name string) []Address {
-	candidates := []string{record.Text("IPAddress"), host, record.Text("PublicIP")}
+func (c Cloud) addresses(record Record, host string, facts Facts) []Address {
+	candidates := []string{record.Text("IPAddress"), host}
+	for _, address := range facts.HostAddresses {
+		candidates = append(candidates, address.String())
+	}
+	candidates = append(candidates, record.Text("PublicIP"))
 	for _, field := range c.Private {
 		candidates = append(candidates, record.Text(field))
 	}
@@ -88,10 +94,11 @@ func (c Cloud) addresses(record Record, host, name string) []Address {
 		}
 	}
 	internal := slices.ContainsFunc(out, func(a Address) bool { return a.Type == "InternalIP" })
-	if !internal && len(out) > 0 && out[0].Type == "ExternalIP" {
-		out = append(out, Address{Type: "InternalIP", Address: out[0].Address})
+	external := slices.IndexFunc(out, func(a Address) bool { return a.Type == "ExternalIP" })
+	if !internal && (external == 0 || external > 0 && len(facts.HostAddresses) > 0) {
+		out = append(out, Address{Type: "InternalIP", Address: out[external].Address})
 	}
-	if hostname := clean(name); hostname != "" && len(hostname) <= MaxAddress {
+	if hostname := clean(facts.Hostname); hostname != "" && len(hostname) <= MaxAddress {
 		out = append(out, Address{Type: "Hostname", Address: hostname})
 	}
 	return out

@@ -3,6 +3,7 @@ package clouds_test
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -86,15 +87,22 @@ func TestServer_which_provider_ID(t *testing.T) {
 func TestServer_addresses(t *testing.T) {
 	for name, c := range map[string]struct {
 		record, host string
+		resolved     []netip.Addr
 		want         []string
 	}{
-		"private only":              {record: `{"IPAddress":"10.1.2.3"}`, want: []string{"InternalIP 10.1.2.3"}},
-		"carrier-grade NAT":         {record: `{"IPAddress":"100.64.0.1"}`, want: []string{"InternalIP 100.64.0.1"}},
-		"unique local IPv6":         {record: `{"IPAddress":"fd00::1"}`, want: []string{"InternalIP fd00::1"}},
-		"IPv6 in brackets":          {record: `{"IPAddress":"[2001:db8::1]"}`, want: []string{"ExternalIP 2001:db8::1", "InternalIP 2001:db8::1"}},
-		"the host besides":          {record: `{"IPAddress":"10.0.0.1"}`, host: "198.18.0.1", want: []string{"InternalIP 10.0.0.1", "ExternalIP 198.18.0.1"}},
-		"the same one twice":        {record: `{"IPAddress":"198.18.0.1"}`, host: "198.18.0.1", want: []string{"ExternalIP 198.18.0.1", "InternalIP 198.18.0.1"}},
-		"a name":                    {record: `{"IPAddress":"m.example.com"}`, want: []string{"ExternalDNS m.example.com"}},
+		"private only":       {record: `{"IPAddress":"10.1.2.3"}`, want: []string{"InternalIP 10.1.2.3"}},
+		"carrier-grade NAT":  {record: `{"IPAddress":"100.64.0.1"}`, want: []string{"InternalIP 100.64.0.1"}},
+		"unique local IPv6":  {record: `{"IPAddress":"fd00::1"}`, want: []string{"InternalIP fd00::1"}},
+		"IPv6 in brackets":   {record: `{"IPAddress":"[2001:db8::1]"}`, want: []string{"ExternalIP 2001:db8::1", "InternalIP 2001:db8::1"}},
+		"the host besides":   {record: `{"IPAddress":"10.0.0.1"}`, host: "198.18.0.1", want: []string{"InternalIP 10.0.0.1", "ExternalIP 198.18.0.1"}},
+		"the same one twice": {record: `{"IPAddress":"198.18.0.1"}`, host: "198.18.0.1", want: []string{"ExternalIP 198.18.0.1", "InternalIP 198.18.0.1"}},
+		"a name":             {record: `{"IPAddress":"m.example.com"}`, want: []string{"ExternalDNS m.example.com"}},
+		"a name of a public address": {record: `{"IPAddress":"m.example.com"}`, host: "m.example.com", resolved: addrs("203.0.113.7", "2001:db8::7"),
+			want: []string{"ExternalDNS m.example.com", "ExternalIP 203.0.113.7", "ExternalIP 2001:db8::7", "InternalIP 203.0.113.7"}},
+		"a name behind NAT": {record: `{"IPAddress":"m.example.com"}`, host: "m.example.com", resolved: addrs("192.168.1.7", "203.0.113.7"),
+			want: []string{"ExternalDNS m.example.com", "InternalIP 192.168.1.7", "ExternalIP 203.0.113.7"}},
+		"a name without a dot":      {record: `{"IPAddress":"node-1"}`, host: "node-1", resolved: addrs("10.0.0.7"), want: []string{"InternalIP 10.0.0.7"}},
+		"a name of this server":     {record: `{"IPAddress":"m.example.com"}`, host: "m.example.com", resolved: addrs("127.0.0.1"), want: []string{"ExternalDNS m.example.com"}},
 		"a public field":            {record: `{"PublicIP":"198.18.0.1","PrivateIPAddress":"10.0.0.1"}`, want: []string{"ExternalIP 198.18.0.1", "InternalIP 10.0.0.1"}},
 		"nothing to reach it under": {record: `{"IPAddress":"127.0.0.1","PublicIP":"0.0.0.0","IPv6Address":"::1"}`, host: "224.0.0.1"},
 		"all at once":               {record: `{"IPAddress":"255.255.255.255","PublicIP":"::ffff:127.0.0.1"}`},
@@ -102,7 +110,7 @@ func TestServer_addresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, a := range clouds.Of("acme").Server(clouds.Facts{Record: record(t, c.record), SSHHost: c.host}).Addresses {
+			for _, a := range clouds.Of("acme").Server(clouds.Facts{Record: record(t, c.record), SSHHost: c.host, HostAddresses: c.resolved}).Addresses {
 				got = append(got, a.Type+" "+a.Address)
 			}
 			require.Equal(t, c.want, got)
@@ -185,4 +193,12 @@ func TestClassify_by_status(t *testing.T) {
 		require.Equal(t, rkev1.ClassUnknown, clouds.Of("acme").Classify(text), text)
 	}
 	require.Equal(t, rkev1.ClassQuota, clouds.Of("digitalocean").Classify("422: THIS WILL EXCEED YOUR DROPLET LIMIT"), "words go before the status")
+}
+
+func addrs(texts ...string) []netip.Addr {
+	var all []netip.Addr
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
 }

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,8 @@ type job struct {
 	markerRoot string
 	// hostsFile stands for /etc/hosts.
 	hostsFile string
+	// lookup stands for the pod's resolver.
+	lookup func(context.Context, string) ([]netip.Addr, error)
 	// token names the token of this test, which its faults are for.
 	token string
 }
@@ -177,7 +180,7 @@ func (j *job) run(ctx context.Context, kind state.Operation) (int, state.Result)
 	code := operation.Run(ctx, operation.Options{
 		Operation: kind, RequestDir: filepath.Join(pod, "request"), Home: j.home, TempDir: filepath.Join(pod, "tmp"), Self: self,
 		Env: os.Environ(), Core: func() (corev1client.CoreV1Interface, error) { return j.client.CoreV1(), nil },
-		Output: j.output, MarkerRoot: j.markerRoot, HostsFile: j.hostsFile,
+		Output: j.output, MarkerRoot: j.markerRoot, HostsFile: j.hostsFile, LookupIP: j.lookup,
 	})
 	j.request.Attempt++
 	result, err := state.ReadResult(j.state(), state.ResultKey)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,6 +64,8 @@ type Options struct {
 	DeliveredDir string
 	// HostsFile is the file on servers that gets their own name; /etc/hosts when empty.
 	HostsFile string
+	// LookupIP resolves a DNS name; the pod's resolver when nil.
+	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Self is our own binary, which serves the built-in drivers.
 	Self string
 	// Env is the environment for the driver, beside the credential.
@@ -78,6 +82,11 @@ func Run(ctx context.Context, options Options) int {
 	options.RequestDir, options.FetchedDir = cmp.Or(options.RequestDir, jobrunner.RequestDir), cmp.Or(options.FetchedDir, jobrunner.FetchedDir)
 	options.FlagsDir, options.MarkerRoot = cmp.Or(options.FlagsDir, jobrunner.FlagsDir), cmp.Or(options.MarkerRoot, bootstrap.MarkerRoot)
 	options.DeliveredDir, options.HostsFile = cmp.Or(options.DeliveredDir, userdata.DeliveredDir), cmp.Or(options.HostsFile, hostsFile)
+	if options.LookupIP == nil {
+		options.LookupIP = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
 	ctx, stop := cancellable(ctx)
 	defer stop()
 	redactor := &redact.Redactor{}

@@ -115,25 +115,6 @@ func bootstrapStatus(status int) error {
 		"the bootstrap script ended with exit code %d and is not run a second time: the log shows its output", status)
 }
 
-// askHost asks an existing host for its own name, which it keeps.
-func (s *session) askHost(ctx context.Context, client *sshkeys.Client) error {
-	if !s.profile.TakesHosts() {
-		return nil
-	}
-	var out bytes.Buffer
-	status, err := client.Run(ctx, sshkeys.Command{Line: "uname -n", Stdout: &limited{to: &out, left: maxStatus}, Stderr: s.log})
-	if cancelled(err) {
-		return err
-	}
-	if err != nil || status != 0 {
-		return fail(rkev1.SSHUnreachableReason, rkev1.ClassTransient, fmt.Errorf("asking the host for its name (uname -n): %w", cmp.Or(err, fmt.Errorf("exit code %d", status))))
-	}
-	s.facts.Hostname = strings.ToValidUTF8(strings.TrimSpace(out.String()), "?")
-	server := s.profile.Server(s.facts)
-	s.server = &server
-	return nil
-}
-
 // claimScript takes a host; see there.
 //
 //go:embed claim.sh

@@ -1,9 +1,12 @@
 package operation_test
 
 import (
+	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +25,7 @@ import (
 
 // existing is a machine of the generic driver, whose server is an SSH server of this process. Commands that would change this
 // computer are replaced by others.
-func existing(t *testing.T, script string) (*job, *sshtest.Server, string) {
+func existing(t *testing.T, script string, env ...string) (*job, *sshtest.Server, string) {
 	t.Helper()
 	pair, err := sshkeys.Generate("existing")
 	require.NoError(t, err)
@@ -34,7 +37,8 @@ func existing(t *testing.T, script string) (*job, *sshtest.Server, string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(fake), 0o700))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "uname"), []byte("#!/bin/sh\n[ \"$1\" = -n ] && echo own-name.example.com\n"), 0o700))
-	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public, Dir: home, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "STORY=" + dir, "DROVER_ROOT=" + dir}})
+	env = append(env, "PATH="+dir+":"+os.Getenv("PATH"), "STORY="+dir, "DROVER_ROOT="+dir)
+	server := sshtest.Start(t, sshtest.Options{AuthorizedKey: pair.Public, Dir: home, Env: env})
 	j := newJob(t, "generic")
 	j.request.Options = map[string]any{"generic-ip-address": server.Host, "generic-ssh-port": float64(server.Port), "generic-ssh-user": "root"}
 	j.request.Files = map[string][]byte{"generic-ssh-key": pair.Private}
@@ -141,6 +145,56 @@ func TestBootstrapOverSSH_hostDoesNotAnswer(t *testing.T) {
 	require.Equal(t, rkev1.ClassTransient, result.Class)
 	require.Contains(t, result.Message, fmt.Sprintf("the host does not respond at %s port %d", server.Host, port))
 	require.NotContains(t, result.Message+j.output.String(), "Stopped")
+}
+
+// A host that is named by a DNS name has the IP addresses that the name resolves to and the one at which it received the connection. Without
+// any, it is not touched.
+func TestBootstrapOverSSH_hostByName(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		resolved   []string
+		connection string
+		want       []string
+	}{
+		"resolved":            {[]string{"203.0.113.7", "203.0.113.8", "2001:db8::7"}, "198.18.0.1 5000 203.0.113.7 22", []string{"ExternalIP 203.0.113.7", "ExternalIP 2001:db8::7", "InternalIP 203.0.113.7", "Hostname own-name.example.com"}},
+		"behind NAT":          {[]string{"203.0.113.7"}, "198.18.0.1 5000 192.168.1.7 22", []string{"InternalIP 192.168.1.7", "ExternalIP 203.0.113.7", "Hostname own-name.example.com"}},
+		"by a jump host only": {nil, "198.18.0.1 5000 ::ffff:10.0.0.7 22", []string{"InternalIP 10.0.0.7", "Hostname own-name.example.com"}},
+		"sshd does not tell":  {[]string{"10.0.0.7"}, "", []string{"InternalIP 10.0.0.7", "Hostname own-name.example.com"}},
+		"no usable address":   {[]string{"127.0.0.1"}, "127.0.0.1 5000 127.0.0.1 22", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, _, dir := existing(t, "#!/bin/sh\n", "SSH_CONNECTION="+c.connection)
+			j.request.Options["generic-ip-address"] = "localhost"
+			j.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+				require.Equal(t, "localhost", host)
+				var found []netip.Addr
+				for _, text := range c.resolved {
+					found = append(found, netip.MustParseAddr(text))
+				}
+				if len(found) == 0 {
+					return nil, errors.New("no such host")
+				}
+				return found, nil
+			}
+			if c.want == nil {
+				_, result := j.run(t.Context(), state.Create)
+				require.Equal(t, []string{"OptionsInvalid", rkev1.ClassInvalid}, []string{result.Reason, result.Class}, result.Message)
+				require.Contains(t, result.Message, "the address localhost of the server is a DNS name")
+				require.NoFileExists(t, filepath.Join(dir, "claim"))
+				require.NoDirExists(t, j.markerRoot)
+				return
+			}
+			j.mustCreate()
+			server, err := state.ReadServer(j.state())
+			require.NoError(t, err)
+			var got []string
+			for _, address := range server.Addresses {
+				got = append(got, address.Type+" "+address.Address)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
 }
 
 // Two machines that name one host: the second is told whose it is, runs nothing there, and gets it when the first is removed.
