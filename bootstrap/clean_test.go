@@ -296,7 +296,8 @@ func TestCleanScript_withoutAPlan(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(s.root, "usr/local/bin/drover-agent"))
 }
 
-// A host where this machine's install script never arrived has nothing that Drover installed for the machine: only the claim goes.
+// A host where this machine's install script never arrived has nothing that Drover installed for
+// the machine: only the claim goes.
 func TestCleanScript_withoutAnInstallScript(t *testing.T) {
 	for what, change := range map[string]func(*server){
 		"no script":        func(s *server) { require.NoError(s, os.RemoveAll(s.cleaning().Run)) },

@@ -111,8 +111,8 @@ type Machine struct {
 	OS string
 	// NodeName is empty if the server's own name is used.
 	NodeName string
-	// InstanceName names the Node of an existing host, which keeps its own host name. It is empty for
-	// other servers. NodeName and the argument node-name take precedence.
+	// InstanceName names the Node of an existing host, which keeps its own host name. It is empty
+	// for other servers. NodeName and the argument node-name take precedence.
 	InstanceName string
 	Deleting     bool
 	// Restored is true if it is being deleted only because it came from a backup and its owners do

@@ -89,8 +89,8 @@ func withWorker(t *testing.T) (*world, *unstructured.Unstructured) {
 	return w, infra
 }
 
-// The Node of an existing host, which keeps its own host name, gets the name of the instance. A server with its instance's name needs no
-// argument.
+// The Node of an existing host, which keeps its own host name, gets the name of the instance. A
+// server with its instance's name needs no argument.
 func TestNodeName_ofAnExistingHost(t *testing.T) {
 	w := newWorld(t)
 	w.up()

@@ -348,8 +348,9 @@ func parseReleases(name types.NamespacedName, found *corev1.ConfigMap) (parsed *
 	return parsed, ""
 }
 
-// ofOwnName returns the instance name of an existing host, which keeps its own host name. It returns "" for a server that has its
-// instance's name. Host names can repeat in a cluster; instance names cannot.
+// ofOwnName returns the instance name of an existing host, which keeps its own host name. It
+// returns "" for a server that has its instance's name. Host names can repeat in a cluster;
+// instance names cannot.
 func ofOwnName(infrastructure *unstructured.Unstructured) string {
 	instance, _, _ := unstructured.NestedString(infrastructure.Object, "status", "instanceName")
 	addresses, _, _ := unstructured.NestedSlice(infrastructure.Object, "status", "addresses")

@@ -12,8 +12,9 @@ import (
 	"github.com/drover-project/drover/sshkeys"
 )
 
-// askHost asks the server, before anything is written there, for facts that the driver does not know: the own name of an existing host,
-// and the IP addresses of a server that the driver knows by a DNS name. Without an IP address the server could not join a cluster.
+// askHost asks the server, before anything is written there, for facts that the driver does not
+// know: the own name of an existing host, and the IP addresses of a server that the driver knows by
+// a DNS name. Without an IP address the server could not join a cluster.
 func (s *session) askHost(ctx context.Context, client *sshkeys.Client) error {
 	byName := isDNSName(s.server.SSHHost)
 	if !s.profile.TakesHosts() && !byName {
@@ -39,11 +40,12 @@ func (s *session) askHost(ctx context.Context, client *sshkeys.Client) error {
 	return nil
 }
 
-// askHostLine prints the host's name and sshd's description of the connection: the address and port of both ends.
+// askHostLine prints the host's name and sshd's description of the connection: the address and port
+// of both ends.
 const askHostLine = `sh -c 'echo "drover-name=$(uname -n)"; echo "drover-connection=$SSH_CONNECTION"'`
 
-// hostFacts returns the host's own name and the address of the host at which the connection arrived. Each is empty if the host does not
-// tell it.
+// hostFacts returns the host's own name and the address of the host at which the connection
+// arrived. Each is empty if the host does not tell it.
 func (s *session) hostFacts(ctx context.Context, client *sshkeys.Client) (hostname string, peer netip.Addr, err error) {
 	var out bytes.Buffer
 	_, err = client.Run(ctx, sshkeys.Command{Line: askHostLine, Stdout: &limited{to: &out, left: maxStatus}, Stderr: s.log})
@@ -68,9 +70,10 @@ func (s *session) hostFacts(ctx context.Context, client *sshkeys.Client) (hostna
 	return hostname, peer, nil
 }
 
-// hostAddresses returns the IP addresses of a server that the driver knows by a DNS name. The address at which the server received the
-// connection comes first, because it is certainly the server's own; behind NAT it differs from those of the name. If the name has that
-// address, its other ones of the family are left out: they may be other servers'.
+// hostAddresses returns the IP addresses of a server that the driver knows by a DNS name. The
+// address at which the server received the connection comes first, because it is certainly the
+// server's own; behind NAT it differs from those of the name. If the name has that address, its
+// other ones of the family are left out: they may be other servers'.
 func (s *session) hostAddresses(ctx context.Context, peer netip.Addr) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()

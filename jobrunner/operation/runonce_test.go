@@ -321,7 +321,8 @@ func TestClaim_oneOfManyGetsTheHost(t *testing.T) {
 	require.Equal(t, "exit status 124", s.claim(file, "x", "y", "z"))
 }
 
-// A host without a claim is claimed only if it has no Kubernetes: no service, no data and no configuration of one.
+// A host without a claim is claimed only if it has no Kubernetes: no service, no data and no
+// configuration of one.
 func TestClaim_ofAHostInUse(t *testing.T) {
 	const free = "uid-1\nteam/m\nc1\n"
 	unit := func(program string) string {
@@ -361,7 +362,8 @@ func TestClaim_ofAHostInUse(t *testing.T) {
 			require.Equal(t, c.found+"\nexit status 123", s.claim(file, "uid-1", "team/m", "c1"))
 			require.NoDirExists(t, s.path("lib"), "nothing is written")
 
-			// The claim of this machine, or of another one, comes before: then a machine of Drover's brought the Kubernetes.
+			// The claim of this machine, or of another one, comes before: then a machine of
+			// Drover's brought the Kubernetes.
 			s.write("lib/claim", free)
 			for _, uid := range []string{"uid-1", "uid-2"} {
 				require.Equal(t, free, s.claim(file, uid, "team/m", "c1"))

@@ -71,7 +71,8 @@ func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, scrip
 	return bootstrapStatus(status)
 }
 
-// runProgram runs one of Drover's own programs on the server as root, with arguments, and returns its exit code.
+// runProgram runs one of Drover's own programs on the server as root, with arguments, and returns
+// its exit code.
 func (s *session) runProgram(ctx context.Context, client *sshkeys.Client, doing, program string, out io.Writer, args ...string) (int, error) {
 	line := []string{"sh -s --"}
 	for _, arg := range args {
@@ -174,7 +175,8 @@ func (s *session) claimHost(ctx context.Context, client *sshkeys.Client) error {
 // maxInUse limits the paths in the message of a host that is in use.
 const maxInUse = 6
 
-// hostInUse is the failure for a host that has a Kubernetes which no machine brought; output has a line for each path that shows it.
+// hostInUse is the failure for a host that has a Kubernetes which no machine brought; output has a
+// line for each path that shows it.
 func (s *session) hostInUse(output string) error {
 	paths := strings.Fields(output)
 	if len(paths) > maxInUse {

@@ -147,8 +147,8 @@ func TestBootstrapOverSSH_hostDoesNotAnswer(t *testing.T) {
 	require.NotContains(t, result.Message+j.output.String(), "Stopped")
 }
 
-// A host that is named by a DNS name has the IP addresses that the name resolves to and the one at which it received the connection. Without
-// any, it is not touched.
+// A host that is named by a DNS name has the IP addresses that the name resolves to and the one at
+// which it received the connection. Without any, it is not touched.
 func TestBootstrapOverSSH_hostByName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -240,8 +240,9 @@ func TestBootstrapOverSSH_hostOfUnknownDriverTaken(t *testing.T) {
 	requireFile(t, "first\n", filepath.Join(dir, "ran"))
 }
 
-// A host that already has a Kubernetes is not touched, neither by the machine's creation nor by its removal. The machine gets the
-// host when its owner has removed that Kubernetes. A Kubernetes that this machine brought does not count.
+// A host that already has a Kubernetes is not touched, neither by the machine's creation nor by its
+// removal. The machine gets the host when its owner has removed that Kubernetes. A Kubernetes that
+// this machine brought does not count.
 func TestBootstrapOverSSH_hostInUse(t *testing.T) {
 	t.Parallel()
 	for name, driver := range map[string]string{"generic": "generic", "a driver that Drover does not know": "pool"} {

@@ -333,8 +333,8 @@ func (d *decision) reportCleaning(c *facts.Cleaning) {
 	d.Verdict = append(d.Verdict, line+".")
 }
 
-// jobReason returns the reason that the Job of the last attempt gave for its failure. It returns "" if the state Secret has another
-// attempt's result, or if the reason says no more than the class.
+// jobReason returns the reason that the Job of the last attempt gave for its failure. It returns ""
+// if the state Secret has another attempt's result, or if the reason says no more than the class.
 func (d *decision) jobReason(last *rkev1.AttemptStatus) string {
 	if d.State == nil || d.State.Result == nil {
 		return ""
