@@ -24,10 +24,10 @@ func TestCleanScript(t *testing.T) {
 	golden.Require(t, "testdata/clean.golden", string(script))
 
 	for says, c := range map[string]bootstrap.Clean{
-		"the machine has no UID":            {Claim: "/a/b", Run: "/a/c"},
-		`"a/b" is not an absolute path`:     {UID: "u", Claim: "a/b", Run: "/a/c"},
-		`"/a\nrm -rf /" is not an absolute`: {UID: "u", Claim: "/a/b", Run: "/a\nrm -rf /"},
-		"cleaning script: \"\" is no absol": {UID: "u", Claim: "/a/b"},
+		"the machine has no UID":                {Claim: "/a/b", Run: "/a/c"},
+		`"a/b" is not an absolute path`:         {UID: "u", Claim: "a/b", Run: "/a/c"},
+		`"/a\nrm -rf /" is not an absolute`:     {UID: "u", Claim: "/a/b", Run: "/a\nrm -rf /"},
+		"cleaning script: \"\" is not an absol": {UID: "u", Claim: "/a/b"},
 	} {
 		_, err := bootstrap.CleanScript(c)
 		require.ErrorContains(t, err, says)

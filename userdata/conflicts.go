@@ -16,7 +16,8 @@ type Conflict struct {
 	Why string
 }
 
-// Passes reports whether a driver passes user data on to the server. values are those of its flags, with defaults.
+// Passes reports whether a driver passes user data on to the server. values are its flags' values,
+// with defaults.
 func Passes(way clouds.UserData, values map[string]any) bool {
 	for flag, value := range way.Unless {
 		if fmt.Sprint(values[flag]) == value {

@@ -189,7 +189,7 @@ func (s *session) hostInUse(output string) error {
 	}
 	return failf(rkev1.HostInUseReason, rkev1.ClassInvalid, "the host %s already has a Kubernetes that this machine did not install: %s. Drover changed nothing there. "+
 		"Set another host for this machine. Or, if you do not need that Kubernetes and its data any more, remove it with its own script "+
-		"(k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh or kubeadm reset), remove what is left of these paths, and retry", s.server.SSHHost, strings.Join(paths, ", "))
+		"(k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh or kubeadm reset), remove the rest of these paths, and retry", s.server.SSHHost, strings.Join(paths, ", "))
 }
 
 // cleanHost removes this machine's files from the host and releases it for another machine. A host

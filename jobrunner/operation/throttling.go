@@ -62,7 +62,7 @@ func (t *throttling) report() *state.Progress {
 	return &state.Progress{ThrottledSince: t.since.UTC().Truncate(time.Second), Throttled: t.line}
 }
 
-// end forgets what the driver logged: its call has returned.
+// end forgets the driver's log lines, because its call has returned.
 func (t *throttling) end() {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

@@ -115,8 +115,9 @@ func (s *session) joinUserData(own []byte) ([]byte, error) {
 	return data, nil
 }
 
-// checkConflicts rejects the user's options with which the driver would not pass the bootstrap data on. Admission and the machine
-// controller reject them earlier; the Job checks what they could not know, such as options of the credential.
+// checkConflicts rejects the user's options with which the driver would not pass the bootstrap data
+// on. Admission and the machine controller reject most of them earlier; the Job also checks options
+// that they do not know, such as options of the credential.
 func (s *session) checkConflicts() error {
 	name := func(flag string) string { return "the option " + flag }
 	conflicts := userdata.Conflicts(s.request.Driver.Name, s.way, s.request.Options, s.request.Files, name)
