@@ -72,8 +72,8 @@ func (s *session) hostFacts(ctx context.Context, client *sshkeys.Client) (hostna
 
 // hostAddresses returns the IP addresses of a server that the driver knows by a DNS name. The
 // address at which the server received the connection comes first, because it is certainly the
-// server's own; behind NAT it differs from those of the name. If the name has that address, its
-// other ones of the family are left out: they may be other servers'.
+// server's own; behind NAT it is not an address of the name. If the name has that address, its
+// other addresses of the family are left out: they may belong to other servers.
 func (s *session) hostAddresses(ctx context.Context, peer netip.Addr) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
