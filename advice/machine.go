@@ -220,7 +220,7 @@ const (
 	nextDriver    = "See why the driver is not ready: drover why driver/{nodedriver}"
 	nextLook      = "Log in to the server: drover ssh {name} -n {ns}"
 	nextMendHost  = "Fix the problem that the message names on the host, then: drover retry {name} -n {ns}"
-	nextFreeHost  = "Or, if you do not need that Kubernetes and its data any more, remove it from the host with its own script (k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh, kubeadm reset) and remove what is left of the paths that the message names. Then: drover retry {name} -n {ns}"
+	nextFreeHost  = "Or, if you do not need that Kubernetes and its data any more, remove it from the host with its own script (k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh, kubeadm reset) and remove the remains of the paths that the message names. Then: drover retry {name} -n {ns}"
 	nextReachHost = "Allow SSH from the management cluster to the host, and authorize one of the machine's keys on the host (docs/drivers.md, Another key for a host). Then: drover retry {name} -n {ns}"
 	nextAgent     = "Or allow the host's agent to reach the manager, and read the agent's report: drover logs {name} -n {ns} --agent"
 	// A reinstalled host has another host key.

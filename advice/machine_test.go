@@ -212,7 +212,7 @@ func TestMachine_On(t *testing.T) {
 			logs, retry, "Delete the machine. A MachineSet replaces it; without a MachineSet, create another one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
 		"a host that is in use": {generic, rkev1.CreateJobCondition, "False", rkev1.AttemptsExhaustedReason, failed(rkev1.ClassInvalid, rkev1.HostInUseReason), []string{
 			"Set another host for this machine in a new machine template",
-			"Or, if you do not need that Kubernetes and its data any more, remove it from the host with its own script (k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh, kubeadm reset) and remove what is left of the paths that the message names. Then: drover retry web-1 -n shop",
+			"Or, if you do not need that Kubernetes and its data any more, remove it from the host with its own script (k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh, kubeadm reset) and remove the remains of the paths that the message names. Then: drover retry web-1 -n shop",
 			"If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes", logs, retry,
 			"Delete the machine. A MachineSet replaces it; without a MachineSet, create another one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
 		"a host that is not reached": {with(func(m *Machine) { m.HasPlan = true }), rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: logging in: refused"), []string{
