@@ -18,7 +18,7 @@ import (
 )
 
 // push pushes OCI tarballs, one per architecture, as one image, and prints its name and digest. The
-// login is that of `docker login` (~/.docker/config.json). Registries on loopback may serve plain HTTP.
+// login comes from `docker login` (~/.docker/config.json). Registries on loopback may serve plain HTTP.
 func push(ctx context.Context, out io.Writer, target string, paths []string) error {
 	if len(paths) == 0 {
 		return errors.New("no tarballs given; usage: image push IMAGE TARBALL [TARBALL]")
