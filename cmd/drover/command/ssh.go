@@ -129,7 +129,8 @@ func newSCP(e *env) *cobra.Command {
 		Long: `Copy files to or from a machine's server with your own OpenSSH client. Paths on the server are written NAME:path; a relative path
 begins in the user's home directory. Write ./ before a local path that has a colon.
 
-drover runs scp as it runs ssh (see "ssh --help"). Everything after -- is passed to scp as options. drover exits with the exit code of scp.`,
+drover runs scp as it runs ssh (see "ssh --help"). Everything after -- is passed to scp as options. drover exits with the exit code of
+scp.`,
 		Example: `  {name} scp app.conf web-1:/etc/app.conf
   {name} scp -r web-1:/var/log ./logs
   {name} scp image.tar web-1: -- -C -l 8000`,
