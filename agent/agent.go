@@ -40,6 +40,8 @@ type Options struct {
 	// Version, Platform and the current result of CAChecksum are reported.
 	Version, Platform string
 	CAChecksum        func() string
+	// FailedProxy returns the proxy that does not answer, without its credentials; nil reports none.
+	FailedProxy func() string
 	// Fault is for tests: it is asked before each step and each write of the journal, and its error is that step's.
 	Fault func(point string) error
 }
@@ -326,6 +328,9 @@ func (a *Agent) findings(trouble error) findings {
 	f := findings{status: plan.AgentStatus{Version: a.o.Version, Platform: a.o.Platform}}
 	if a.o.CAChecksum != nil {
 		f.status.CAChecksum = a.o.CAChecksum()
+	}
+	if a.o.FailedProxy != nil {
+		f.status.Proxy = plan.Head(a.o.FailedProxy(), plan.MaxProxyBytes)
 	}
 	if trouble != nil {
 		f.trouble = trouble.Error()

@@ -62,7 +62,8 @@ func (h *host) starts() {
 		h.written = j
 		return j.write(h.o.Folder)
 	}
-	h.o.Runner.Env = append(h.o.Runner.Env, "DROVER_ROOT="+h.root, "PATH="+filepath.Join(h.root, "programs")+":"+os.Getenv("PATH"))
+	env := append(os.Environ(), "DROVER_ROOT="+h.root, "PATH="+filepath.Join(h.root, "programs")+":"+os.Getenv("PATH"))
+	h.o.Runner.Env = func() []string { return env }
 }
 
 // toClean delivers the plan that cleans the host.
@@ -84,7 +85,7 @@ func (h *host) isMarked() bool {
 func (h *host) unit() {
 	h.t.Helper()
 	cmd := exec.CommandContext(h.t.Context(), "/bin/sh", filepath.Join(h.clean.Run, "clean"), "leave")
-	cmd.Env = h.o.Runner.Env
+	cmd.Env = h.o.Runner.Env()
 	out, err := cmd.CombinedOutput()
 	require.NoError(h.t, err, string(out))
 	for _, name := range []string{"drover", "etc/drover", "etc/systemd/system/drover-agent.service", "etc/systemd/system/drover-clean.service", "var/lib/agent/agent.key", "var/lib/agent/journal.json"} {

@@ -49,8 +49,9 @@ type Runner struct {
 	Work string
 	// KeepWork leaves those, to look into.
 	KeepWork bool
-	// Env is the environment of commands, in addition to the plan's.
-	Env    []string
+	// Env returns the environment of commands, to which the plan adds variables. It is called for each
+	// command, because the files of a plan may change it.
+	Env    func() []string
 	Images Images
 	// Timeout is how long an instruction may take; instructionTimeout or periodicTimeout when 0.
 	Timeout time.Duration
@@ -104,7 +105,7 @@ func (r *Runner) run(ctx context.Context, id string, c plan.Command, attempt int
 	if err != nil {
 		return none, err
 	}
-	env := slices.Concat(r.Env, c.Env)
+	env := slices.Concat(r.Env(), c.Env)
 	path := strings.Trim(lastOf(env, "PATH")+string(os.PathListSeparator)+folder, string(os.PathListSeparator))
 	env = append(env, envFolder+"="+folder, envAttempt+"="+strconv.Itoa(attempt), "PATH="+path)
 	program, err := lookUp(argv[0], path)

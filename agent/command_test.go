@@ -35,7 +35,7 @@ func TestRunner(t *testing.T) {
 	place := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(place, "etc"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(place, "etc/a"), []byte("a\n"), 0o600))
-	r := &Runner{Work: t.TempDir(), Env: os.Environ(), Images: installer{}, Log: logr.Discard()}
+	r := &Runner{Work: t.TempDir(), Env: os.Environ, Images: installer{}, Log: logr.Discard()}
 	folder := filepath.Join(r.Work, "id")
 	for name, tt := range map[string]struct {
 		command plan.Command

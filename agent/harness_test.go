@@ -150,7 +150,7 @@ func optionsIn(folder string, secret PlanSecret) Options {
 	state := filepath.Join(folder, "state")
 	_ = os.MkdirAll(state, 0o700)
 	return Options{Folder: state, Secret: secret, Log: logr.Discard(), Version: "v1", Platform: "linux/amd64",
-		Runner: &Runner{Work: filepath.Join(folder, "work"), Env: os.Environ(), Images: installer{}, Log: logr.Discard()}}
+		Runner: &Runner{Work: filepath.Join(folder, "work"), Env: os.Environ, Images: installer{}, Log: logr.Discard()}}
 }
 
 // until steps, and lets time pass as the agent asks for, until it is done.

@@ -48,17 +48,17 @@ const (
 // CleanScript writes the script, the same bytes for the same Clean. Its last line of output
 // describes the outcome.
 func CleanScript(c Clean) ([]byte, error) {
-	if c.UID == "" || !isLine(c.UID) {
+	if c.UID == "" || !plan.IsLine(c.UID) {
 		return nil, errors.New("writing the cleaning script: the machine has no UID")
 	}
 	for _, path := range []string{c.Claim, c.Run} {
-		if !strings.HasPrefix(path, "/") || !isLine(path) {
+		if !strings.HasPrefix(path, "/") || !plan.IsLine(path) {
 			return nil, fmt.Errorf("writing the cleaning script: %q is not an absolute path", path)
 		}
 	}
 	var out strings.Builder
 	out.WriteString("#!/bin/sh\n")
-	for _, v := range []EnvVar{{"DROVER_UID", c.UID}, {"DROVER_CLAIM", c.Claim}, {"DROVER_RUN", c.Run}} {
+	for _, v := range []struct{ Name, Value string }{{"DROVER_UID", c.UID}, {"DROVER_CLAIM", c.Claim}, {"DROVER_RUN", c.Run}} {
 		fmt.Fprintf(&out, "%s=%s\n", v.Name, quote(v.Value))
 	}
 	out.WriteString(": \"${DROVER_ROOT:=}\"\n")

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/drover-project/drover/api/plan"
 )
 
 // MaxBytes bounds a script, so that it fits beside a user's own cloud-init into the 16 KiB of the
@@ -43,15 +43,12 @@ type Install struct {
 	Sums map[string]string
 	// Folder is the agent's own; DefaultFolder when empty.
 	Folder string
-	// Env is the agent's environment, proxies among it; the script's downloads use it too.
-	Env []EnvVar
+	// Env is the agent's environment, such as proxies; the script's downloads use it too.
+	Env []plan.EnvVar
 	// ByHand makes a script for any server and any user: it ignores Token, Folder and Env, and an
 	// existing agent keeps its own.
 	ByHand bool
 }
-
-// EnvVar is a variable of the environment.
-type EnvVar struct{ Name, Value string }
 
 // config is the agent's configuration (cmd/agent) without its folder, which the script adds.
 type config struct {
@@ -74,12 +71,11 @@ func Script(i Install) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the agent's configuration: %w", err)
 	}
-	var out, unit strings.Builder
+	var out strings.Builder
 	set := func(line, value string) { fmt.Fprintf(&out, "%s=%s\n", line, quote(value)) }
 	out.WriteString("#!/bin/sh\n")
 	for _, v := range i.Env {
 		set("export "+v.Name, v.Value)
-		fmt.Fprintf(&unit, "%s=\"%s\"\n", v.Name, unitValue.Replace(v.Value))
 	}
 	set("DROVER_SERVER", i.Server)
 	set("DROVER_CA_CHECKSUM", i.CAChecksum)
@@ -91,7 +87,7 @@ func Script(i Install) ([]byte, error) {
 	set("DROVER_FOLDER", cmp.Or(i.Folder, DefaultFolder))
 	set("DROVER_CONFIG", strings.TrimSuffix(string(read), "}"))
 	if !i.ByHand {
-		set("DROVER_ENV", strings.TrimSuffix(unit.String(), "\n"))
+		set("DROVER_ENV", strings.TrimSuffix(string(plan.EncodeEnvironment(i.Env)), "\n"))
 	}
 	out.WriteString(": \"${DROVER_ROOT:=}\"\n")
 	out.WriteString(comments.ReplaceAllString(body, ""))
@@ -101,10 +97,7 @@ func Script(i Install) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-var (
-	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	token    = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]*$`)
-)
+var token = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]*$`)
 
 func (i Install) validate() error {
 	switch {
@@ -114,7 +107,7 @@ func (i Install) validate() error {
 		return errors.New("the authorities' checksum is no SHA-256 in hex")
 	case !token.MatchString(i.Token):
 		return errors.New("the token has characters that no token has")
-	case i.Folder != "" && (!strings.HasPrefix(i.Folder, "/") || !isLine(i.Folder) || strings.ContainsAny(i.Folder, `"\`)):
+	case i.Folder != "" && (!strings.HasPrefix(i.Folder, "/") || !plan.IsLine(i.Folder) || strings.ContainsAny(i.Folder, `"\`)):
 		return fmt.Errorf("the agent's folder %q is not an absolute path", i.Folder)
 	case i.Sums["amd64"] == "" && i.Sums["arm64"] == "":
 		return errors.New("no agent is available for linux")
@@ -125,21 +118,9 @@ func (i Install) validate() error {
 		}
 	}
 	for at, v := range i.Env {
-		if err := v.validate(); err != nil {
+		if err := v.Validate(); err != nil {
 			return fmt.Errorf("agentEnvVars[%d]: %w", at, err)
 		}
-	}
-	return nil
-}
-
-func (v EnvVar) validate() error {
-	switch {
-	case !variable.MatchString(v.Name):
-		return fmt.Errorf("%q is not a valid variable name", v.Name)
-	case strings.HasPrefix(v.Name, "DROVER_") || slices.Contains([]string{"PATH", "IFS", "ENV", "LD_PRELOAD", "LD_LIBRARY_PATH"}, v.Name):
-		return fmt.Errorf("%s cannot be set, because the script needs it", v.Name)
-	case !isLine(v.Value):
-		return fmt.Errorf("the value of %s is not one line of text", v.Name)
 	}
 	return nil
 }
@@ -159,14 +140,5 @@ func isSum(s string) bool {
 	return err == nil && len(raw) == 32 && strings.ToLower(s) == s
 }
 
-// isLine reports whether a value can stand in a line of systemd's environment files.
-func isLine(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
-}
-
 // quote makes a word of a POSIX shell out of any text.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// unitValue encodes a value for systemd's EnvironmentFile, in which a backslash keeps the character
-// after it (systemd.exec(5)).
-var unitValue = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$`)

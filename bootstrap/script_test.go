@@ -27,6 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-project/drover/api/connect"
+	"github.com/drover-project/drover/api/plan"
 	"github.com/drover-project/drover/bootstrap"
 	"github.com/drover-project/drover/testkit/golden"
 )
@@ -39,7 +40,7 @@ func sumOf(b []byte) string {
 func install() bootstrap.Install {
 	sum := sumOf([]byte("an agent"))
 	return bootstrap.Install{Server: "https://manager.example.org:8443", CAChecksum: sumOf([]byte("ca")), Token: "drover/team-a/one/ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-		Sums: map[string]string{"amd64": sum, "arm64": sum}, Env: []bootstrap.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"},
+		Sums: map[string]string{"amd64": sum, "arm64": sum}, Env: []plan.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"},
 			{Name: "GREETING", Value: `it's "$5" \ ` + "`id`"}}}
 }
 
@@ -52,17 +53,17 @@ func TestScript(t *testing.T) {
 
 func TestScript_refuses(t *testing.T) {
 	for text, change := range map[string]func(*bootstrap.Install){
-		`the server URL "http://x" is not https://host[:port]`:             func(i *bootstrap.Install) { i.Server = "http://x" },
-		`the server URL "https://x/path" is not https://host[:port]`:       func(i *bootstrap.Install) { i.Server = "https://x/path" },
-		"the authorities' checksum is no SHA-256 in hex":                   func(i *bootstrap.Install) { i.CAChecksum = "abc" },
-		`the agent's folder "/a\"b" is not an absolute path`:               func(i *bootstrap.Install) { i.Folder = `/a"b` },
-		"the token has characters that no token has":                       func(i *bootstrap.Install) { i.Token = "a'b" },
-		`the agent's folder "relative" is not an absolute path`:            func(i *bootstrap.Install) { i.Folder = "relative" },
-		"no agent is available for linux":                                  func(i *bootstrap.Install) { i.Sums = nil },
-		"the checksum of the agent for arm64 is no SHA-256 in hex":         func(i *bootstrap.Install) { i.Sums["arm64"] = "x" },
-		`agentEnvVars[0]: "A B" is not a valid variable name`:              func(i *bootstrap.Install) { i.Env[0].Name = "A B" },
-		"agentEnvVars[1]: PATH cannot be set, because the script needs it": func(i *bootstrap.Install) { i.Env[1].Name = "PATH" },
-		"agentEnvVars[0]: the value of HTTPS_PROXY is not one line":        func(i *bootstrap.Install) { i.Env[0].Value = "a\nb" },
+		`the server URL "http://x" is not https://host[:port]`:                                  func(i *bootstrap.Install) { i.Server = "http://x" },
+		`the server URL "https://x/path" is not https://host[:port]`:                            func(i *bootstrap.Install) { i.Server = "https://x/path" },
+		"the authorities' checksum is no SHA-256 in hex":                                        func(i *bootstrap.Install) { i.CAChecksum = "abc" },
+		`the agent's folder "/a\"b" is not an absolute path`:                                    func(i *bootstrap.Install) { i.Folder = `/a"b` },
+		"the token has characters that no token has":                                            func(i *bootstrap.Install) { i.Token = "a'b" },
+		`the agent's folder "relative" is not an absolute path`:                                 func(i *bootstrap.Install) { i.Folder = "relative" },
+		"no agent is available for linux":                                                       func(i *bootstrap.Install) { i.Sums = nil },
+		"the checksum of the agent for arm64 is no SHA-256 in hex":                              func(i *bootstrap.Install) { i.Sums["arm64"] = "x" },
+		`agentEnvVars[0]: "A B" is not a valid variable name`:                                   func(i *bootstrap.Install) { i.Env[0].Name = "A B" },
+		"agentEnvVars[1]: PATH cannot be set, because the install script and the agent need it": func(i *bootstrap.Install) { i.Env[1].Name = "PATH" },
+		"agentEnvVars[0]: the value of HTTPS_PROXY is not one line":                             func(i *bootstrap.Install) { i.Env[0].Value = "a\nb" },
 		"it has ": func(i *bootstrap.Install) { i.Env[0].Value = strings.Repeat("x", 5000) },
 	} {
 		i := install()
@@ -376,11 +377,11 @@ func TestScript_servers(t *testing.T) {
 	for what, change := range map[string]func(*server) (check func()){
 		"a proxy": func(s *server) func() {
 			address, used := s.proxy()
-			s.install.Env = []bootstrap.EnvVar{{Name: "HTTPS_PROXY", Value: address}}
+			s.install.Env = []plan.EnvVar{{Name: "HTTPS_PROXY", Value: address}}
 			return func() { require.EqualValues(s, 2, used.Load()) }
 		},
 		"a proxy that is not for the manager": func(s *server) func() {
-			s.install.Env = []bootstrap.EnvVar{{Name: "HTTPS_PROXY", Value: "http://127.0.0.1:1"}, {Name: "NO_PROXY", Value: "127.0.0.1"}}
+			s.install.Env = []plan.EnvVar{{Name: "HTTPS_PROXY", Value: "http://127.0.0.1:1"}, {Name: "NO_PROXY", Value: "127.0.0.1"}}
 			return func() {}
 		},
 		"a /usr that cannot be written": func(s *server) func() {
@@ -395,7 +396,7 @@ func TestScript_servers(t *testing.T) {
 			s.write("own.crt", string(s.authorities), 0o600)
 			s.write("wgetrc", "ca_certificate="+own+"\n", 0o600)
 			s.install.CAChecksum = ""
-			s.install.Env = []bootstrap.EnvVar{{Name: "SSL_CERT_FILE", Value: own}, {Name: "WGETRC", Value: filepath.Join(s.root, "wgetrc")}}
+			s.install.Env = []plan.EnvVar{{Name: "SSL_CERT_FILE", Value: own}, {Name: "WGETRC", Value: filepath.Join(s.root, "wgetrc")}}
 			return func() {
 				require.NotContains(s, s.read("etc/drover/agent.yaml"), "caFile")
 				require.NoFileExists(s, filepath.Join(s.root, "etc/drover/ca.crt"))
@@ -467,7 +468,7 @@ func FuzzScript(f *testing.F) {
 	f.Add("A", "it's $(id)")
 	f.Fuzz(func(t *testing.T, name, value string) {
 		i := install()
-		i.Env = []bootstrap.EnvVar{{Name: name, Value: value}}
+		i.Env = []plan.EnvVar{{Name: name, Value: value}}
 		script, err := bootstrap.Script(i)
 		if err != nil {
 			return

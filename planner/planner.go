@@ -45,6 +45,7 @@ func Plan(c Cluster) Result {
 		}
 	}
 	p.warnOfSpec()
+	p.warnOfProxies()
 	r := Result{Machines: make([]Verdict, 0, len(c.Machines))}
 	for _, tier := range tiers {
 		r.Machines = append(r.Machines, p.tier(tier, r.Machines)...)
@@ -236,6 +237,23 @@ func (p *planner) warnOfSpec() {
 		if !slices.ContainsFunc(p.Machines, matches) {
 			p.warn("%s: its selector matches no machine", s.where)
 		}
+	}
+}
+
+// warnOfProxies names the proxies that do not answer the agents.
+func (p *planner) warnOfProxies() {
+	machines := map[string][]string{}
+	for _, m := range p.Machines {
+		if m.Secret == nil || m.Deleting {
+			continue
+		}
+		if status, err := plan.DecodeAgentStatus(m.Secret.Data[plan.KeyAgentStatus]); err == nil && status.Proxy != "" {
+			failed := oneLine(status.Proxy)
+			machines[failed] = append(machines[failed], m.Name)
+		}
+	}
+	for failed, names := range machines {
+		p.warn("%s: the proxy of spec.agentEnvVars does not answer, and the agent calls the manager without it: %s", listed(names), failed)
 	}
 }
 

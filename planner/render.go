@@ -43,6 +43,7 @@ func (l *look) render() (plan.Plan, error) {
 		{l.isInit(), l.Authorities.plan(l.dataDir())},
 		{!l.Spec.UnmanagedConfig, l.registries},
 		{l.Roles.ControlPlane, l.addons},
+		{true, l.environment},
 		{true, l.selectedFiles},
 	} {
 		if !part.wanted {
@@ -96,6 +97,23 @@ func twice(files []plan.File) string {
 func (l *look) addons() ([]plan.File, error) {
 	file := plan.NewFile(l.dataDir()+"/server/manifests/rancher/addons.yaml", "0600", []byte(l.Spec.AdditionalManifest))
 	file.Dynamic = true
+	return []plan.File{file}, nil
+}
+
+// environment is the agent's environment file. Each plan has it, also without variables, so that the
+// agent and the installer lose the variables that the user removes. The installer writes the
+// distribution's own file from its environment, and restarts the distribution if that file changes,
+// so a change is not in the restart stamp.
+func (l *look) environment() ([]plan.File, error) {
+	variables := make([]plan.EnvVar, 0, len(l.Spec.AgentEnvVars))
+	for i, v := range l.Spec.AgentEnvVars {
+		if err := plan.EnvVar(v).Validate(); err != nil {
+			return nil, because(rkev1.ConfigInvalidReason, "spec.agentEnvVars[%d]: %v", i, err)
+		}
+		variables = append(variables, plan.EnvVar(v))
+	}
+	file := plan.NewFile(plan.EnvironmentFile, "0600", plan.EncodeEnvironment(variables))
+	file.Dynamic, file.Minor = true, true
 	return []plan.File{file}, nil
 }
 

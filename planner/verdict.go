@@ -111,11 +111,7 @@ func summary(verdicts []Verdict) (reason, message string) {
 	for _, cause := range causes[:min(3, len(causes))] {
 		names := machines[cause]
 		more -= len(names)
-		text := strings.Join(names[:min(3, len(names))], ", ")
-		if len(names) > 3 {
-			text += fmt.Sprintf(" and %d more", len(names)-3)
-		}
-		parts = append(parts, text+": "+cause)
+		parts = append(parts, listed(names)+": "+cause)
 	}
 	if more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
@@ -125,6 +121,15 @@ func summary(verdicts []Verdict) (reason, message string) {
 		reason = first
 	}
 	return reason, strings.Join(parts, "; ")
+}
+
+// listed names at most three machines.
+func listed(names []string) string {
+	text := strings.Join(names[:min(3, len(names))], ", ")
+	if len(names) > 3 {
+		text += fmt.Sprintf(" and %d more", len(names)-3)
+	}
+	return text
 }
 
 // stops reports whether a reason does not resolve automatically, so that the cluster shows it.

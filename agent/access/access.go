@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/agent"
+	"github.com/drover-project/drover/agent/proxy"
 	"github.com/drover-project/drover/api/connect"
 )
 
@@ -40,10 +40,10 @@ type Options struct {
 	Hostname, Platform, Version string
 	// CloudServer is also sent to the endpoint (see connect.Request).
 	CloudServer string
-	// Proxy as in http.Transport.
-	Proxy func(*http.Request) (*url.URL, error)
-	Clock clock.Clock
-	Log   logr.Logger
+	// Proxies of requests to the endpoint; nil uses none.
+	Proxies *proxy.Proxies
+	Clock   clock.Clock
+	Log     logr.Logger
 }
 
 // Access is a registered agent's access. It is the transport of a client whose requests it sends to the endpoint, whatever host they name.
@@ -172,7 +172,7 @@ func (a *Access) register(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without it the endpoint may still know the key
 		return fmt.Errorf("reading the bootstrap token: %w", err)
 	}
-	first, err := newTarget(a.o.Server, a.o.CA, strings.TrimSpace(string(token)), a.o.Proxy)
+	first, err := newTarget(a.o.Server, a.o.CA, strings.TrimSpace(string(token)), a.o.Proxies)
 	if err != nil {
 		return err
 	}
@@ -238,9 +238,10 @@ func (t *target) send(request *http.Request, body []byte) (*http.Response, error
 	out.URL.Path = strings.TrimSuffix(t.server.Path, "/") + request.URL.Path
 	out.Header.Set("Authorization", "Bearer "+t.token)
 	if body != nil {
-		out.Body = io.NopCloser(bytes.NewReader(body))
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		out.Body, _ = out.GetBody()
 	}
-	return t.transport.RoundTrip(out)
+	return t.sender.RoundTrip(out)
 }
 
 // fresh is a target whose token is not the refused one, and not past half its life if that can be helped.
@@ -333,5 +334,5 @@ func (a *Access) targetOf(answer connect.Answer) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newTarget(server, ca, token, a.o.Proxy)
+	return newTarget(server, ca, token, a.o.Proxies)
 }

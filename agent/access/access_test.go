@@ -309,7 +309,7 @@ func TestAgent(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- agent.New(agent.Options{Folder: filepath.Join(folder, "state"), Secret: secret, Clock: clocks.RealClock{}, Log: logr.Discard(), Version: "v1",
-			CAChecksum: a.CAChecksum, Runner: &agent.Runner{Work: filepath.Join(folder, "work"), Env: os.Environ(), Log: logr.Discard()}}).Run(ctx)
+			CAChecksum: a.CAChecksum, Runner: &agent.Runner{Work: filepath.Join(folder, "work"), Env: os.Environ, Log: logr.Discard()}}).Run(ctx)
 	}()
 	for n, happens := range []func(){
 		func() {},

@@ -68,7 +68,7 @@ func (a *Access) ask(ctx context.Context) ([]byte, int, error) {
 	if a.saved.Ticket != "" {
 		request.Header.Set(connect.TicketHeader, a.saved.Ticket)
 	}
-	response, err := a.current.transport.RoundTrip(request) // no redirect is followed
+	response, err := a.current.sender.RoundTrip(request) // no redirect is followed
 	if err != nil {
 		return nil, 0, err
 	}

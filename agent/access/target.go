@@ -14,6 +14,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/agent/proxy"
 )
 
 // target is where the endpoint is, how it is known, and the token it takes.
@@ -22,11 +24,13 @@ type target struct {
 	ca        []byte
 	token     string
 	transport *http.Transport
+	// sender sends requests with the transport, through the agent's proxies.
+	sender http.RoundTripper
 }
 
 // newTarget checks an address and certificates and creates a transport. The transport trusts these
 // certificates alone, or the system's if the list is empty.
-func newTarget(server string, ca []byte, token string, proxy func(*http.Request) (*url.URL, error)) (*target, error) {
+func newTarget(server string, ca []byte, token string, proxies *proxy.Proxies) (*target, error) {
 	address, err := url.Parse(server)
 	if err != nil || address.Scheme != "https" || address.Host == "" || address.User != nil {
 		return nil, errors.New("the endpoint's address is not https://host")
@@ -40,10 +44,10 @@ func newTarget(server string, ca []byte, token string, proxy func(*http.Request)
 	}
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	transport := utilnet.SetTransportDefaults(&http.Transport{
-		TLSClientConfig: config, Proxy: proxy, DialContext: dialer.DialContext, TLSHandshakeTimeout: 15 * time.Second,
+		TLSClientConfig: config, DialContext: dialer.DialContext, TLSHandshakeTimeout: 15 * time.Second,
 		ResponseHeaderTimeout: 2 * time.Minute, MaxResponseHeaderBytes: 256 << 10, IdleConnTimeout: 5 * time.Minute,
 	})
-	return &target{server: address, ca: ca, token: token, transport: transport}, nil
+	return &target{server: address, ca: ca, token: token, transport: transport, sender: proxies.Transport(transport)}, nil
 }
 
 // parseKubeconfig reads address, certificates and token of a kubeconfig, which may hold them inline only: it names no file or program of ours.

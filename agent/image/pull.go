@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/drover-project/drover/agent"
+	"github.com/drover-project/drover/agent/proxy"
 	"github.com/drover-project/drover/api/plan"
 )
 
@@ -32,9 +32,9 @@ type Puller struct {
 	Images string
 	// Registries are paths of registries.yaml. The first file that exists is used.
 	Registries []string
-	// Proxy as in http.Transport.
-	Proxy func(*http.Request) (*url.URL, error)
-	Log   logr.Logger
+	// Proxies of requests to registries; nil uses none.
+	Proxies *proxy.Proxies
+	Log     logr.Logger
 }
 
 // Unpack writes an image's files into an empty folder.
@@ -92,11 +92,11 @@ func (p *Puller) pull(ctx context.Context, s source, folder string) error {
 		return err
 	}
 	transport := &http.Transport{
-		TLSClientConfig: config, Proxy: p.Proxy, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute,
+		TLSClientConfig: config, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute,
 		DialContext: (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
 	}
 	defer transport.CloseIdleConnections()
-	img, err := remote.Image(s.ref, remote.WithContext(ctx), remote.WithAuth(credential), remote.WithTransport(onlyTLS{transport, s.plain}),
+	img, err := remote.Image(s.ref, remote.WithContext(ctx), remote.WithAuth(credential), remote.WithTransport(onlyTLS{p.Proxies.Transport(transport), s.plain}),
 		remote.WithPlatform(v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}), remote.WithUserAgent("drover-agent"))
 	if err != nil {
 		return err

@@ -53,6 +53,9 @@ type AgentStatus struct {
 	Running string `json:"running,omitempty"`
 	// RetryAt is when the next attempt starts (RFC 3339); empty if none is planned.
 	RetryAt string `json:"retryAt,omitempty"`
+	// Proxy is a proxy of the agent's environment that does not answer, without its credentials, and the
+	// reason. The agent then calls the manager without it. Empty otherwise.
+	Proxy string `json:"proxy,omitempty"`
 	// Probes has why a probe that is not healthy is not.
 	Probes map[string]string `json:"probes,omitempty"`
 }
@@ -61,6 +64,7 @@ type AgentStatus struct {
 const (
 	MaxMessageBytes = 2 << 10
 	MaxTailBytes    = 8 << 10
+	MaxProxyBytes   = 512
 	maxStatusBytes  = 256 << 10
 )
 
@@ -81,6 +85,7 @@ func DecodeAgentStatus(raw []byte) (AgentStatus, error) {
 	var status AgentStatus
 	err := unmarshal(raw, &status)
 	status.Message, status.Output = Head(status.Message, MaxMessageBytes), Tail(status.Output, MaxTailBytes)
+	status.Proxy = Head(status.Proxy, MaxProxyBytes)
 	return status, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/agent/access"
+	"github.com/drover-project/drover/api/plan"
 )
 
 // Where things are when the configuration does not say: system-agent's places (§7.1 of our notes on it).
@@ -36,6 +37,8 @@ type config struct {
 	AgentRegistriesFile   string `json:"agentRegistriesFile"`
 	LocalEnabled          bool   `json:"localEnabled"`
 
+	// EnvironmentFile has the agent's variables. A plan may change it at any time.
+	EnvironmentFile string `json:"environmentFile"`
 	// Folder has the journal, and is the default place of the others.
 	Folder string `json:"folder"`
 	// Server and CAFile are the endpoint to register at; TokenFile has the bootstrap token and is deleted when it is used up.
@@ -90,6 +93,7 @@ func parseConfig(content []byte) (*config, error) {
 		}
 	}
 	def(&c.Folder, defaultFolder)
+	def(&c.EnvironmentFile, plan.EnvironmentFile)
 	def(&c.WorkDirectory, c.Folder, "work")
 	def(&c.ImagesDirectory, c.Folder, "images")
 	def(&c.ConnectionInfoFile, c.Folder, "rancher2_connection_info.json")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -18,6 +17,7 @@ import (
 	"github.com/drover-project/drover/agent"
 	"github.com/drover-project/drover/agent/access"
 	"github.com/drover-project/drover/agent/image"
+	"github.com/drover-project/drover/agent/proxy"
 )
 
 // version is set by the linker.
@@ -100,8 +100,10 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 	if err != nil {
 		return err
 	}
+	environment := agent.NewEnvironment(c.EnvironmentFile, environ, log)
+	proxies := proxy.New(proxy.Options{Get: environment.Get, Log: log})
 	door, err := access.Open(ctx, access.Options{ConnectionFile: c.ConnectionInfoFile, KeyFile: c.KeyFile, Server: c.Server, CA: ca, TokenFile: c.TokenFile,
-		Hostname: hostname, Platform: platform, Version: version, CloudServer: access.CloudServer(access.InstanceData), Proxy: http.ProxyFromEnvironment, Log: log})
+		Hostname: hostname, Platform: platform, Version: version, CloudServer: access.CloudServer(access.InstanceData), Proxies: proxies, Log: log})
 	if err != nil {
 		return err
 	}
@@ -113,9 +115,10 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 	log.Info("Watching", "planSecret", namespace+"/"+name)
 	// The first file that exists is used: the agent's own, or the distribution's (§7.3).
 	registries := []string{c.AgentRegistriesFile, "/etc/rancher/rke2/registries.yaml", "/etc/rancher/k3s/registries.yaml"}
-	images := &image.Puller{Images: c.ImagesDirectory, Registries: registries, Proxy: http.ProxyFromEnvironment, Log: log}
+	images := &image.Puller{Images: c.ImagesDirectory, Registries: registries, Proxies: proxies, Log: log}
 	return agent.New(agent.Options{
 		Folder: c.Folder, Secret: secret, Log: log, Version: version, Platform: platform, CAChecksum: door.CAChecksum,
-		Runner: &agent.Runner{Work: c.WorkDirectory, KeepWork: c.PreserveWorkDirectory, Env: environ, Images: images, Log: log},
+		FailedProxy: proxies.Failed,
+		Runner:      &agent.Runner{Work: c.WorkDirectory, KeepWork: c.PreserveWorkDirectory, Env: environment.Variables, Images: images, Log: log},
 	}).Run(ctx)
 }

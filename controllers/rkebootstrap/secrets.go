@@ -58,7 +58,7 @@ func (r *Reconciler) ensureSecrets(ctx context.Context, s *scope) error {
 	}
 	install.Folder = s.controlPlane.Spec.DataDirectories.SystemAgent
 	for _, v := range s.controlPlane.Spec.AgentEnvVars {
-		install.Env = append(install.Env, bootstrap.EnvVar(v))
+		install.Env = append(install.Env, plan.EnvVar(v))
 	}
 	token := r.tokenOf(s)
 	desired, err := r.dataSecret(s, install, token)

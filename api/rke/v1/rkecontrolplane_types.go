@@ -88,7 +88,11 @@ func (c *RKEControlPlane) ownerCluster() types.UID {
 type RKEControlPlaneSpec struct {
 	ClusterConfiguration `json:",inline"`
 
-	// AgentEnvVars are environment variables of the agent and of the processes that it runs.
+	// AgentEnvVars are environment variables of the agent and of the commands that it runs, such
+	// as HTTPS_PROXY. Changes and removals reach existing servers with their next plan. Their
+	// installers pass proxies and variables with the prefix K3S_, CONTAINERD_ or RKE2_ on to the
+	// distribution, and restart it if one of them changed. If a proxy does not answer, the agent
+	// calls the manager without it.
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	AgentEnvVars []EnvVar `json:"agentEnvVars,omitempty"`

@@ -46,6 +46,9 @@ func Write(out io.Writer, secret *corev1.Secret) error {
 	case status.Message != "":
 		fmt.Fprintf(&text, "\nThe agent cannot go on: %s\n%s.\n", status.Message, advice.NextStuck)
 	}
+	if status.Proxy != "" {
+		fmt.Fprintf(&text, "\nIt calls the manager without its proxy, which does not answer: %s.\n", status.Proxy)
+	}
 	if status.Running != "" {
 		fmt.Fprintf(&text, "\nIt is at %s.\n", status.Running)
 	}

@@ -39,6 +39,7 @@ func TestWrite(t *testing.T) {
 	failed := version
 	failed.Attempt, failed.Step, failed.Message, failed.Output, failed.RetryAt = 3, "instruction install", "it ended with exit code 1", "no such image\n", "2026-03-01T12:00:00Z"
 	stuck := version
+	stuck.Proxy = "http://proxy.example.com:3128: connect: connection refused"
 	stuck.Running, stuck.Message = "instruction install since 2026-03-01T12:00:00Z", "writing the journal: no space left on device"
 	unhealthy := version
 	unhealthy.Probes = map[string]string{"kubelet": "connection refused"}
@@ -70,6 +71,8 @@ Its plan: pending.
 
 The agent cannot go on: writing the journal: no space left on device
 Fix the problem that the message names on the server, for example free disk space. The agent retries automatically, within about a minute.
+
+It calls the manager without its proxy, which does not answer: http://proxy.example.com:3128: connect: connection refused.
 
 It is at instruction install since 2026-03-01T12:00:00Z.
 `},
