@@ -168,4 +168,9 @@ var controlPlane = map[string][]string{
 		`Set serverToken to that value again: kubectl patch secret {object} -n {ns} --type=merge -p '{"stringData":{"serverToken":"TOKEN"}}'`,
 	},
 	rkev1.WaitingForProbesReason: {nextMachineLogs, nextDistribution},
+	rkev1.AddressChangedReason: {
+		"Configure the network so that the server always gets its recorded address, and restart the server",
+		"Or let the plan use the new address: kubectl annotate machines.cluster.x-k8s.io {machine} -n {ns} --overwrite rke.cattle.io/internal-address=ADDRESS",
+		"On the cluster's server, etcd must also take the new address: see docs/troubleshooting.md#addresschanged",
+	},
 }

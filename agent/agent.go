@@ -42,6 +42,8 @@ type Options struct {
 	CAChecksum        func() string
 	// FailedProxy returns the proxy that does not answer, without its credentials; nil reports none.
 	FailedProxy func() string
+	// Addresses returns the server's own addresses; nil reports none.
+	Addresses func() []string
 	// Fault is for tests: it is asked before each step and each write of the journal, and its error is that step's.
 	Fault func(point string) error
 }
@@ -62,6 +64,7 @@ type Agent struct {
 	// journal is the state in memory, and written is the state on disk.
 	journal, written Journal
 	stand            *standing
+	addresses        addresses
 	backoff          wait.Backoff
 }
 
@@ -186,7 +189,7 @@ func (a *Agent) step(ctx context.Context) time.Time {
 	trouble := a.keepJournal(take(v, a.journal))
 	p := a.planOf(v)
 	a.judge(v, p)
-	next, err := report(v, a.written, a.findings(trouble))
+	next, err := report(v, a.written, a.findings(v, trouble))
 	if len(plan.Changed(v.data, next)) > 0 {
 		if secret, err = a.update(ctx, secret, next); secret == nil {
 			return a.o.Clock.Now()
@@ -324,13 +327,17 @@ func (a *Agent) unlessOvertaken(ctx context.Context, checksum string, revision i
 	}
 }
 
-func (a *Agent) findings(trouble error) findings {
+func (a *Agent) findings(v view, trouble error) findings {
 	f := findings{status: plan.AgentStatus{Version: a.o.Version, Platform: a.o.Platform}}
 	if a.o.CAChecksum != nil {
 		f.status.CAChecksum = a.o.CAChecksum()
 	}
 	if a.o.FailedProxy != nil {
 		f.status.Proxy = plan.Head(a.o.FailedProxy(), plan.MaxProxyBytes)
+	}
+	if a.o.Addresses != nil {
+		before, _ := plan.DecodeAgentStatus(v.data[plan.KeyAgentStatus]) // an unreadable report has no addresses
+		f.status.Addresses = a.addresses.look(a.o.Clock.Now(), a.o.Addresses(), before.Addresses)
 	}
 	if trouble != nil {
 		f.trouble = trouble.Error()

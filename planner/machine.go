@@ -33,6 +33,8 @@ type look struct {
 	registry string
 	// otherVersion explains that its kubelet runs another version than its applied plan; empty otherwise.
 	otherVersion string
+	// nodeIPs are the Node's addresses in its plan, if they come from the machine.
+	nodeIPs []string
 	// same is true if its plan is the delivered one, minor if it differs only in files that are
 	// marked as minor.
 	same, minor bool
@@ -92,6 +94,9 @@ func (l *look) verdict() Verdict {
 		return l.says(rkev1.WaitingForProbesReason, l.otherVersion)
 	}
 	if l.same {
+		if why := l.addressChanged(); why != "" {
+			return l.says(rkev1.AddressChangedReason, why)
+		}
 		return l.says(l.progress.reason, l.progress.message)
 	}
 	if !l.minor {
@@ -102,6 +107,27 @@ func (l *look) verdict() Verdict {
 		}
 	}
 	return l.delivery()
+}
+
+// addressChanged compares the Node's addresses in an applied plan with the addresses that its agent
+// reports. The report changes no plan: a server that an attacker controls could report the address of
+// another server, and machines would join there. A user confirms the address with an annotation.
+func (l *look) addressChanged() string {
+	applied := []string{rkev1.UpToDateReason, rkev1.WaitingForProbesReason, rkev1.ProbesFailingReason}
+	if l.Spec.UnmanagedConfig || !slices.Contains(applied, l.progress.reason) {
+		return ""
+	}
+	status, err := plan.DecodeAgentStatus(l.Secret.Data[plan.KeyAgentStatus])
+	has := usable(status.Addresses)
+	if err != nil || len(has) == 0 {
+		return ""
+	}
+	gone := slices.DeleteFunc(slices.Clone(l.nodeIPs), func(ip string) bool { return slices.Contains(has, ip) })
+	if len(gone) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its plan has the address %s, but its agent reports that the server has %s. Give the server its address back, or set the Machine's annotation %s",
+		strings.Join(gone, " and "), listed(has), rkev1.InternalAddressAnnotation)
 }
 
 // delivery is the plan, which is rendered once more: of a hundred that were compared few are delivered, and only those are kept.

@@ -26,6 +26,7 @@ func (l *look) addresses(s settings) {
 	}
 	external = slices.DeleteFunc(external, func(address string) bool { return slices.Contains(own, address) })
 	if _, given := s["node-ip"]; !given {
+		l.nodeIPs = own
 		s.add("node-ip", own...)
 	}
 	// A cloud's controller manager sets external addresses itself.

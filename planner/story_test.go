@@ -194,6 +194,8 @@ func (w *world) agent(name, does, why string) {
 		set(plan.KeyState, map[string]string{"fails": "in-progress", "gives-up": "failed"}[does])
 	case "is-stuck": // at no step of the plan
 		status.Message = why
+	case "has-addresses":
+		status.Addresses = strings.Fields(why)
 	case "loses-proxy":
 		status.Proxy = why
 	case "sickens": // of one probe

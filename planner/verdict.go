@@ -123,7 +123,7 @@ func summary(verdicts []Verdict) (reason, message string) {
 	return reason, strings.Join(parts, "; ")
 }
 
-// listed names at most three machines.
+// listed has at most three of some names.
 func listed(names []string) string {
 	text := strings.Join(names[:min(3, len(names))], ", ")
 	if len(names) > 3 {
@@ -137,5 +137,5 @@ func stops(reason string) bool {
 	return slices.Contains([]string{rkev1.ConfigInvalidReason, rkev1.MachineInvalidReason, rkev1.RegistrySecretMissingReason, rkev1.RegistrySecretInvalidReason,
 		rkev1.FileSourceMissingReason, rkev1.FileSourceNotAuthorizedReason, rkev1.FileSourceInvalidReason, rkev1.SnapshotCredentialMissingReason,
 		rkev1.SnapshotCredentialInvalidReason, rkev1.PlanFailedReason, rkev1.RetryingPlanReason, rkev1.AgentStuckReason, rkev1.AgentSilentReason,
-		rkev1.ProbesFailingReason, rkev1.KubernetesVersionDiffersReason, rkev1.ServerTokenChangedReason, rkev1.NoRoleReason, rkev1.OperatingSystemUnsupportedReason, rkev1.TierUnsupportedReason}, reason)
+		rkev1.ProbesFailingReason, rkev1.KubernetesVersionDiffersReason, rkev1.ServerTokenChangedReason, rkev1.AddressChangedReason, rkev1.NoRoleReason, rkev1.OperatingSystemUnsupportedReason, rkev1.TierUnsupportedReason}, reason)
 }

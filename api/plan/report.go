@@ -56,6 +56,9 @@ type AgentStatus struct {
 	// Proxy is a proxy of the agent's environment that does not answer, without its credentials, and the
 	// reason. The agent then calls the manager without it. Empty otherwise.
 	Proxy string `json:"proxy,omitempty"`
+	// Addresses are the server's own addresses, without loopback, link-local addresses and container
+	// networks. Empty if they are not known.
+	Addresses []string `json:"addresses,omitempty"`
 	// Probes has why a probe that is not healthy is not.
 	Probes map[string]string `json:"probes,omitempty"`
 }
@@ -65,6 +68,7 @@ const (
 	MaxMessageBytes = 2 << 10
 	MaxTailBytes    = 8 << 10
 	MaxProxyBytes   = 512
+	MaxAddresses    = 64
 	maxStatusBytes  = 256 << 10
 )
 
@@ -86,6 +90,7 @@ func DecodeAgentStatus(raw []byte) (AgentStatus, error) {
 	err := unmarshal(raw, &status)
 	status.Message, status.Output = Head(status.Message, MaxMessageBytes), Tail(status.Output, MaxTailBytes)
 	status.Proxy = Head(status.Proxy, MaxProxyBytes)
+	status.Addresses = status.Addresses[:min(len(status.Addresses), MaxAddresses)]
 	return status, err
 }
 

@@ -118,7 +118,7 @@ func run(ctx context.Context, c *config, environ []string, log logr.Logger) erro
 	images := &image.Puller{Images: c.ImagesDirectory, Registries: registries, Proxies: proxies, Log: log}
 	return agent.New(agent.Options{
 		Folder: c.Folder, Secret: secret, Log: log, Version: version, Platform: platform, CAChecksum: door.CAChecksum,
-		FailedProxy: proxies.Failed,
-		Runner:      &agent.Runner{Work: c.WorkDirectory, KeepWork: c.PreserveWorkDirectory, Env: environment.Variables, Images: images, Log: log},
+		FailedProxy: proxies.Failed, Addresses: agent.Addresses,
+		Runner: &agent.Runner{Work: c.WorkDirectory, KeepWork: c.PreserveWorkDirectory, Env: environment.Variables, Images: images, Log: log},
 	}).Run(ctx)
 }

@@ -119,6 +119,8 @@ const (
 	KubernetesVersionDiffersReason = "KubernetesVersionDiffers"
 	// ServerTokenChangedReason: the state Secret has another serverToken than the server was started with.
 	ServerTokenChangedReason = "ServerTokenChanged"
+	// AddressChangedReason: the server does not have the address that its applied plan uses for its Node.
+	AddressChangedReason = "AddressChanged"
 	// UpToDateReason: the plan is applied and all probes are healthy.
 	UpToDateReason = "PlanUpToDate"
 )
