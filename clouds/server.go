@@ -38,8 +38,7 @@ type Address struct {
 type Facts struct {
 	// Record of the driver.
 	Record Record
-	// Hostname of the server. It is the instance's name, but that of an existing host is the host's
-	// own.
+	// Hostname of the server. It is the instance name; an existing host has its own.
 	Hostname string
 	// ProviderID given by the user, and the template of an external driver; both may be empty.
 	ProviderID string
