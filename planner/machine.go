@@ -87,6 +87,9 @@ func (l *look) verdict() Verdict {
 	if l.fault != nil {
 		return l.held(l.fault)
 	}
+	if l.same && l.progress.reason == rkev1.PlanFailedReason && l.Retry != l.Secret.Retried && l.Retry != "" {
+		return l.redelivery()
+	}
 	if l.otherVersion != "" {
 		if l.Secret.Overdue {
 			return l.says(rkev1.KubernetesVersionDiffersReason, l.otherVersion)
@@ -141,11 +144,23 @@ func (l *look) delivery() Verdict {
 	}
 	l.room -= len(raw)
 	v := l.says(rkev1.PlanDeliveredReason, "its plan was written")
-	v.Delivery = &Delivery{Plan: raw, MaxFailures: l.tier.retries, InitNode: l.isInit(), JoinURL: l.joinURL(l.Machine), JoinedTo: l.joinTo}
-	if l.isInit() {
-		v.Delivery.JoinedTo = joinedToNone
-	}
+	v.Delivery = l.order(raw)
 	return v
+}
+
+// redelivery orders the agent to apply the same plan again: the user asked for it after the agent gave up.
+func (l *look) redelivery() Verdict {
+	v := l.says(rkev1.PlanDeliveredReason, "its plan was delivered again")
+	v.Delivery = l.order(nil)
+	return v
+}
+
+func (l *look) order(raw []byte) *Delivery {
+	d := &Delivery{Plan: raw, MaxFailures: l.tier.retries, InitNode: l.isInit(), JoinURL: l.joinURL(l.Machine), JoinedTo: l.joinTo, Retried: l.Retry}
+	if l.isInit() {
+		d.JoinedTo = joinedToNone
+	}
+	return d
 }
 
 // joinedToNone is the value of JoinedTo for the init node.

@@ -53,7 +53,7 @@ func (p *progress) stand(s *Secret) {
 }
 
 // unsaid stands for words that an agent owes.
-const unsaid = "it reported no cause"
+const unsaid = "it reported no cause; drover logs --agent shows the output that it saved"
 
 // stage is how far the agent has applied the plan.
 func stage(data map[string][]byte, checksum string) (reason, message string) {

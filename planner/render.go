@@ -149,7 +149,8 @@ func (l *look) install(config settings, files []plan.File) (plan.Instruction, er
 	if !l.Roles.IsServer() {
 		env = append(env, "INSTALL_"+name+"_EXEC=agent")
 	}
-	return plan.Instruction{Command: plan.Command{Name: "install", Image: image, Env: env, Command: "sh", Args: []string{"-c", "run.sh"}}}, nil
+	return plan.Instruction{Command: plan.Command{Name: "install", Image: image, Env: env, Command: "sh", Args: []string{"-c", "run.sh"}},
+		SaveOutput: true}, nil // an agent that is not ours reports nothing else about a failure
 }
 
 // stamp holds all values whose change requires a restart of the distribution.

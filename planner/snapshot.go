@@ -131,6 +131,8 @@ type Machine struct {
 	EarlierNode Node
 	NodeLabels  map[string]string
 	NodeTaints  []corev1.Taint
+	// Retry stands for the user's last request to deliver a failed plan again; empty without one.
+	Retry string
 	// Invalid explains which setting for its Node, in the machine or its infra machine, is invalid;
 	// empty otherwise. Labels and taints are valid then.
 	Invalid string
@@ -148,6 +150,8 @@ type Secret struct {
 	Delivered *Delivered
 	InitNode  bool
 	JoinedTo  string
+	// Retried is the Machine's Retry at the time of the last delivery.
+	Retried string
 	// AgentServer is the server from which the agent has registered, as its cloud names it; empty if the agent does not know.
 	AgentServer string
 	// SilentSince is the time of the last contact with an agent that has lost its access; zero if

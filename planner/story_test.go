@@ -149,7 +149,11 @@ func (w *world) deliver(s *planner.Secret, d planner.Delivery) {
 			before[file.Path] = file
 		}
 	}
-	now, err := plan.Decode(d.Plan)
+	raw := d.Plan
+	if raw == nil {
+		raw = s.Data[plan.KeyPlan]
+	}
+	now, err := plan.Decode(raw)
 	require.NoError(w.t, err)
 	for _, file := range now.Files {
 		if len(before) > 0 && before[file.Path] != file {
@@ -162,7 +166,7 @@ func (w *world) deliver(s *planner.Secret, d planner.Delivery) {
 	}
 	data := d.Data(s.Data)
 	require.NoError(w.t, plan.MayWrite(plan.Planner, s.Data, data), "the planner writes its own keys only")
-	s.Data, s.InitNode, s.JoinedTo = data, d.InitNode, d.JoinedTo
+	s.Data, s.InitNode, s.JoinedTo, s.Retried = data, d.InitNode, d.JoinedTo, d.Retried
 }
 
 // agent is what an agent reports.
@@ -323,6 +327,8 @@ func (w *world) do(line string) {
 		w.machines[words[1]].Secret.SilentSince = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	case "another-cluster": // without machines
 		w.machines = map[string]*planner.Machine{}
+	case "retry": // as drover retry does
+		w.machines[words[1]].Retry = words[2]
 	case "late":
 		w.machines[words[1]].Secret.Overdue = true
 	case "calls":

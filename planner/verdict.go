@@ -49,12 +49,15 @@ func isDone(verdicts []Verdict, machine string) bool {
 
 // Delivery is a plan with its marks.
 type Delivery struct {
+	// Plan is nil if the agent has to apply the delivered plan again.
 	Plan []byte
 	// MaxFailures is how often the agent tries it; plan.Unlimited for any number.
 	MaxFailures int
 	// InitNode, JoinURL and JoinedTo are the label and the annotations of the plan Secret.
 	InitNode          bool
 	JoinURL, JoinedTo string
+	// Retried is an annotation of the plan Secret: the Machine's Retry.
+	Retried string
 }
 
 // Data is a plan Secret's data with the plan in it. The old data is not changed.
@@ -65,7 +68,9 @@ func (d Delivery) Data(old map[string][]byte) map[string][]byte {
 			data[key] = value
 		}
 	}
-	data[plan.KeyPlan], data[plan.KeyState] = d.Plan, []byte(plan.StatePending)
+	if data[plan.KeyState] = []byte(plan.StatePending); d.Plan != nil {
+		data[plan.KeyPlan] = d.Plan
+	}
 	data[plan.KeyMaxFailures] = []byte(strconv.Itoa(d.MaxFailures))
 	return data
 }

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // maxOutputBytes bounds saved output after it is unzipped.
@@ -92,6 +95,24 @@ func DecodeAgentStatus(raw []byte) (AgentStatus, error) {
 	status.Proxy = Head(status.Proxy, MaxProxyBytes)
 	status.Addresses = status.Addresses[:min(len(status.Addresses), MaxAddresses)]
 	return status, err
+}
+
+// FailedStep returns the step at which the last attempt at the plan failed, and the end of its output; both are empty if the agent
+// reported none. An agent that is not ours reports the output that instructions save, and no status.
+func FailedStep(data map[string][]byte) (step, output string, err error) {
+	status, err := DecodeAgentStatus(data[KeyAgentStatus])
+	if err != nil || status.Step != "" || status.Message != "" {
+		return status.Step, status.Output, err
+	}
+	if string(data[KeyFailedChecksum]) != Checksum(data[KeyPlan]) {
+		return "", "", nil
+	}
+	saved, err := DecodeOutput[map[string][]byte](data[KeyFailedOutput])
+	for _, name := range slices.Sorted(maps.Keys(saved)) {
+		// Instructions run in the plan's order; our plans have one.
+		step, output = "instruction "+Head(name, 200), Tail(strings.ToValidUTF8(string(saved[name]), ""), MaxTailBytes)
+	}
+	return step, output, err
 }
 
 func unmarshal(raw []byte, into any) error {

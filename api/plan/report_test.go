@@ -66,3 +66,41 @@ func FuzzReports(f *testing.F) {
 		}
 	})
 }
+
+// TestFailedStep: the step that failed and the end of its output, of our agent and of one that saves output and reports no status.
+func TestFailedStep(t *testing.T) {
+	saved := func(output map[string][]byte) []byte {
+		raw, err := plan.EncodeOutput(output)
+		require.NoError(t, err)
+		return raw
+	}
+	long := strings.Repeat("x", 2*plan.MaxTailBytes)
+	raw := []byte(`{"files":[]}`)
+	for name, tt := range map[string]struct {
+		data         map[string][]byte
+		step, output string
+		err          string
+	}{
+		"nothing": {data: map[string][]byte{plan.KeyPlan: raw}},
+		"our agent": {data: map[string][]byte{plan.KeyPlan: raw, plan.KeyAgentStatus: []byte(`{"step":"instruction a","output":"said"}`), plan.KeyFailedChecksum: []byte(plan.Checksum(raw)),
+			plan.KeyFailedOutput: saved(map[string][]byte{"install": []byte("other")})}, step: "instruction a", output: "said"},
+		"our agent is stuck": {data: map[string][]byte{plan.KeyPlan: raw, plan.KeyAgentStatus: []byte(`{"message":"disk full"}`), plan.KeyFailedChecksum: []byte(plan.Checksum(raw)),
+			plan.KeyFailedOutput: saved(map[string][]byte{"install": []byte("other")})}},
+		"another agent": {data: map[string][]byte{plan.KeyPlan: raw, plan.KeyFailedChecksum: []byte(plan.Checksum(raw)),
+			plan.KeyFailedOutput: saved(map[string][]byte{"install": []byte("\xffno such image\n")})}, step: "instruction install", output: "no such image\n"},
+		"too long": {data: map[string][]byte{plan.KeyPlan: raw, plan.KeyFailedChecksum: []byte(plan.Checksum(raw)),
+			plan.KeyFailedOutput: saved(map[string][]byte{"install": []byte(long + "end")})}, step: "instruction install", output: long[:plan.MaxTailBytes-3] + "end"},
+		"of an earlier plan": {data: map[string][]byte{plan.KeyPlan: raw, plan.KeyFailedChecksum: []byte("x"), plan.KeyFailedOutput: saved(map[string][]byte{"install": []byte("said")})}},
+		"not readable":       {data: map[string][]byte{plan.KeyPlan: raw, plan.KeyFailedChecksum: []byte(plan.Checksum(raw)), plan.KeyFailedOutput: []byte("text")}, err: "unzipping output"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step, output, err := plan.FailedStep(tt.data)
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []string{tt.step, tt.output}, []string{step, output})
+		})
+	}
+}

@@ -927,3 +927,46 @@ func TestReconcile_memory(t *testing.T) {
 	require.NoError(t, err)
 	free()
 }
+
+// TestRetryOfAFailedPlan: an agent that is not ours gives up a plan and reports no cause. The annotation that drover retry sets
+// delivers the plan again, once, and keeps the output that the agent saved.
+func TestRetryOfAFailedPlan(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile()
+	infra := w.machineOnHost("server", "etcd", "control-plane", "worker")
+	w.server("server", 1)
+	w.quiet()
+	raw := w.secret("server-machine-plan").Data[plan.KeyPlan]
+	require.NotEmpty(t, raw)
+	givesUp := func() {
+		w.agent("server", map[string]string{plan.KeyState: string(plan.StateInProgress)})
+		w.agent("server", map[string]string{plan.KeyState: string(plan.StateFailed), plan.KeyFailedChecksum: plan.Checksum(raw), plan.KeyFailedOutput: "zipped"})
+		w.quiet()
+		require.Contains(t, w.expectMachine("server", rkev1.PlanFailedReason), "its agent gave up the plan: it reported no cause; drover logs --agent shows the output")
+	}
+	retry := func(value string) {
+		require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(infra), infra))
+		infra.SetAnnotations(map[string]string{rkev1.RetryAnnotation: value})
+		require.NoError(t, w.Update(t.Context(), infra))
+		w.quiet()
+	}
+	again := func(state plan.State) {
+		secret := w.secret("server-machine-plan")
+		require.Equal(t, string(state), string(secret.Data[plan.KeyState]))
+		require.Equal(t, string(raw), string(secret.Data[plan.KeyPlan]))
+		require.Equal(t, "zipped", string(secret.Data[plan.KeyFailedOutput]))
+	}
+	givesUp()
+	again(plan.StateFailed)
+	retry("2026-11-28T06:00:00Z")
+	again(plan.StatePending)
+	w.expectMachine("server", rkev1.WaitingForAgentReason)
+	givesUp()
+	again(plan.StateFailed)
+	retry(strings.Repeat("x", 100_000))
+	again(plan.StatePending)
+	require.Less(t, len(w.secret("server-machine-plan").Annotations[rkev1.PlanRetriedAnnotation]), 64)
+	w.obeys("server")
+	retry("2026-11-28T07:00:00Z")
+	again(plan.StateSucceeded)
+}

@@ -55,6 +55,9 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope, verdict planner.Verd
 	after.Data = d.Data(before.Data)
 	delete(after.Annotations, rkev1.CleansAnnotation) // a restore forgot that the machine was being deleted
 	metav1.SetMetaDataAnnotation(&after.ObjectMeta, rkev1.JoinedToAnnotation, d.JoinedTo)
+	if d.Retried != "" {
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, rkev1.PlanRetriedAnnotation, d.Retried)
+	}
 	if d.JoinURL != "" {
 		metav1.SetMetaDataAnnotation(&after.ObjectMeta, rkev1.JoinURLAnnotation, d.JoinURL)
 	}

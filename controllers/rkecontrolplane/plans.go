@@ -31,7 +31,8 @@ import (
 var (
 	planned = []string{plan.KeyState, plan.KeyMaxFailures, plan.KeyFailureThreshold, plan.KeyAppliedChecksum, plan.KeyFailedChecksum, plan.KeyFailureCount,
 		plan.KeyProbeStatuses, plan.KeyAgentStatus, plan.KeyAgentPublicKey}
-	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation, rkev1.AgentSeenAnnotation, rkev1.AgentServerAnnotation, rkev1.CleansAnnotation}
+	noted = []string{clusterv1.ClusterNameLabel, rkev1.InitNodeLabel, rkev1.JoinURLAnnotation, rkev1.JoinedToAnnotation, rkev1.AgentSeenAnnotation, rkev1.AgentServerAnnotation, rkev1.CleansAnnotation,
+		rkev1.PlanRetriedAnnotation}
 )
 
 // deliveredKey, in memory only, holds the planner's facts about the plan.

@@ -177,7 +177,7 @@ func (r *Reconciler) machines(ctx context.Context, s *scope) error {
 		if m.plan != nil {
 			seen.Secret = &planner.Secret{Data: m.plan.Data, Delivered: deliveredTo(m.plan),
 				InitNode: m.plan.Labels[rkev1.InitNodeLabel] == "true", JoinedTo: m.plan.Annotations[rkev1.JoinedToAnnotation],
-				AgentServer: m.plan.Annotations[rkev1.AgentServerAnnotation],
+				AgentServer: m.plan.Annotations[rkev1.AgentServerAnnotation], Retried: m.plan.Annotations[rkev1.PlanRetriedAnnotation],
 				SilentSince: r.silentSince(s, m.plan), Overdue: r.overdue(s, machine)}
 		}
 		s.members, s.snapshot.Machines = append(s.members, m), append(s.snapshot.Machines, seen)
@@ -243,8 +243,8 @@ func readMachine(machine *clusterv1.Machine) planner.Machine {
 	return m
 }
 
-// common reads the labels and taints of the Node from the infra machine and from the Machine's
-// annotations; the annotations win.
+// common reads the user's request for another attempt from the infra machine, and the labels and
+// taints of the Node from the infra machine and from the Machine's annotations; the annotations win.
 func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *planner.Machine) error {
 	m.NodeLabels = map[string]string{}
 	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == rkev1.MachineGroupVersion.Group {
@@ -253,6 +253,9 @@ func (r *Reconciler) common(ctx context.Context, machine *clusterv1.Machine, m *
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}, infrastructure)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		if asked := infrastructure.GetAnnotations()[rkev1.RetryAnnotation]; asked != "" {
+			m.Retry = plan.Checksum([]byte(asked))[:16] // a user may write a long value
 		}
 		var common rkev1.RKECommonNodeConfig
 		given, _, _ := unstructured.NestedMap(infrastructure.Object, "spec", rkev1.CommonField)

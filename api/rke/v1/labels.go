@@ -43,7 +43,8 @@ const (
 	// RemoveRestoredAnnotation on an infra machine that waits with OwnerUnknownReason has its server removed; the value must be the
 	// machine's name.
 	RemoveRestoredAnnotation = "drover.cattle.io/remove-restored"
-	// RetryAnnotation on an infra machine asks for another attempt at once; any new value counts once.
+	// RetryAnnotation on an infra machine asks for another attempt at once, or to deliver a plan again that its agent gave up; any new
+	// value counts once.
 	RetryAnnotation = "drover.cattle.io/retry"
 	// AllowedNamespacesAnnotation on a credential Secret lists namespaces (comma-separated, or *) whose machines and control planes may use it.
 	AllowedNamespacesAnnotation = "drover.cattle.io/allowed-namespaces"
@@ -131,6 +132,8 @@ const (
 	InitNodeMachineIDLabel = "rke.cattle.io/init-node-machine-id"
 	// JoinURLAnnotation on a plan Secret is where other machines join this one.
 	JoinURLAnnotation = "rke.cattle.io/join-url"
+	// PlanRetriedAnnotation on a plan Secret stands for the value that RetryAnnotation of the infra machine had when the plan was delivered last.
+	PlanRetriedAnnotation = "drover.cattle.io/plan-retried"
 	// JoinedToAnnotation on a plan Secret is the join URL that its machine was given; "-" for the init node.
 	JoinedToAnnotation = "rke.cattle.io/joined-to"
 	// AgentSeenAnnotation on a plan Secret is when its agent was given access last, in RFC 3339: an agent that runs renews it.

@@ -43,6 +43,8 @@ func Write(out io.Writer, secret *corev1.Secret) error {
 			fmt.Fprintf(&text, "It tries again at %s.\n", status.RetryAt)
 		}
 		section(&text, "the end of its output", []byte(status.Output))
+	case status.Message == "" && plan.State(data[plan.KeyState]) == plan.StateFailed:
+		text.WriteString("\nThe agent gave up the plan and reported no cause.\n")
 	case status.Message != "":
 		fmt.Fprintf(&text, "\nThe agent cannot go on: %s\n%s.\n", status.Message, advice.NextStuck)
 	}
@@ -136,9 +138,12 @@ func outputs(text *strings.Builder, data map[string][]byte) error {
 	return nil
 }
 
-// section writes an output under a title; nothing when it is empty.
+// maxSection bounds an output in bytes. Our agent saves no more; another agent may.
+const maxSection = 128 << 10
+
+// section writes the end of an output under a title; nothing when it is empty.
 func section(text *strings.Builder, title string, output []byte) {
-	if said := strings.TrimRight(string(output), "\n"); said != "" {
+	if said := plan.Tail(strings.TrimRight(string(output), "\n"), maxSection); said != "" {
 		fmt.Fprintf(text, "\n--- %s\n%s\n", title, said)
 	}
 }

@@ -49,6 +49,15 @@ func TestWrite(t *testing.T) {
 		data map[string][]byte
 		want string
 	}{
+		"another agent gave up": {map[string][]byte{plan.KeyPlan: []byte("{}"), plan.KeyState: []byte(plan.StateFailed), plan.KeyFailureCount: []byte("1"),
+			plan.KeyFailedOutput: []byte(output(t, "install", strings.Repeat("x", 128<<10)+"\nno such image\n"))}, `
+No agent has registered for this machine yet.
+Its plan: failed, failed attempts 1.
+
+The agent gave up the plan and reported no cause.
+
+--- instruction install, of the last attempt that failed
+`[1:] + strings.Repeat("x", 128<<10-14) + "\nno such image\n"},
 		"nothing yet": {map[string][]byte{}, "No agent has registered for this machine yet.\nIt has no plan yet.\n"},
 		"failed": {reports(t, failed, map[string]string{plan.KeyState: string(plan.StatePending), plan.KeyFailureCount: "3", plan.KeyLastApplyTime: "Sun Mar  1 11:59:00 UTC 2026",
 			plan.KeyFailedOutput: output(t, "install", "pulling\nno such image\n"), plan.KeyAppliedOutput: output(t, "install", "of before")}), `

@@ -143,7 +143,11 @@ func (e *env) machine(ctx context.Context, name string) (*inventory.API, *facts.
 func (e *env) infraMachine(ctx context.Context, api *inventory.API, namespace, name string) (*facts.Machine, error) {
 	target, err := e.find(ctx, api, namespace, name)
 	if err == nil && target.Machine == nil {
-		err = fmt.Errorf("the CAPI Machine %s has no machine of Drover (see '%s why %s')", target.CAPIMachine.Name, e.Name, name)
+		err = e.noInfraMachine(target, name)
 	}
 	return target.Machine, err
+}
+
+func (e *env) noInfraMachine(target inventory.Target, name string) error {
+	return fmt.Errorf("the CAPI Machine %s has no machine of Drover (see '%s why %s')", target.CAPIMachine.Name, e.Name, name)
 }

@@ -157,6 +157,12 @@ func TestRetry(t *testing.T) {
 	require.Contains(t, r.errOut, "nothing to try again")
 	require.Empty(t, c.read(t, runs).GetAnnotations())
 
+	capi := c.apply(t, capiMachine+"status:\n  conditions:\n  - {type: PlanApplied, status: \"False\", reason: PlanFailed, message: \"\", lastTransitionTime: \"2026-03-01T11:00:00Z\"}\n")
+	require.Contains(t, c.ok(t, "retry", "web-1"), "logs web-1 -n "+c.namespace+" --agent'")
+	require.NotEmpty(t, c.read(t, runs).GetAnnotations()["drover.cattle.io/retry"])
+	require.Contains(t, c.ok(t, "retry", "pool-abc"), "another attempt was asked for")
+	require.NoError(t, c.Delete(t.Context(), capi))
+
 	failed := c.apply(t, strings.NewReplacer("name: web-1", "name: web-2", "phase: Running", "phase: Failed", "  ready: true\n", "", "  conditions:\n",
 		"  conditions:\n  - {type: BootstrapDelivered, status: \"False\", reason: BootstrapFailed, message: \"\", lastTransitionTime: \"2026-03-01T11:00:00Z\"}\n").Replace(runningMachine))
 	const why = "web-2 has a server on which the bootstrap data failed (BootstrapFailed), and no other attempt follows: delete the machine to have another one made\n"

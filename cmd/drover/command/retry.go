@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
@@ -31,6 +33,7 @@ func newRetry(e *env) *cobra.Command {
 		Use:   "retry (NAME... | -l SELECTOR | --all)",
 		Short: "Request another attempt immediately",
 		Long: `Request another attempt to create or remove a machine's server immediately, even if no further attempt is due.
+If the agent of a named machine gave up its plan (PlanFailed), Drover delivers the plan again.
 The command sets the annotation ` + rkev1.RetryAnnotation + ` on the machine.
 
 NAME is a machine, a CAPI Machine, or a MachineDeployment or MachineSet (md/NAME, ms/NAME). A MachineDeployment or MachineSet stands
@@ -96,6 +99,9 @@ func (e *env) retry(ctx context.Context, o *retryOptions) error {
 			continue
 		}
 		follow := fmt.Sprintf("follow it with '%s logs %s -n %s -f'", e.Name, m.Name, m.Namespace)
+		if m.Phase() == rkev1.PhaseRunning { // its agent gave up its plan
+			follow = fmt.Sprintf("see its result with '%s logs %s -n %s --agent'", e.Name, m.Name, m.Namespace)
+		}
 		if m.PausedBy() != "" {
 			follow = fmt.Sprintf("nothing happens while the machine is paused: see '%s why %s -n %s'", e.Name, m.Name, m.Namespace)
 		}
@@ -118,10 +124,16 @@ func (e *env) retryable(ctx context.Context, api *inventory.API, namespace, name
 		}
 		return e.failed(ctx, api, inventory.ListOptions{Namespace: namespace}, func(m *facts.Machine) bool { return slices.Contains(owned, m.CAPIMachineName()) })
 	}
-	m, err := e.infraMachine(ctx, api, namespace, name)
-	switch {
-	case err != nil:
+	target, err := e.find(ctx, api, namespace, name)
+	if err != nil {
 		return nil, err
+	}
+	m := target.Machine
+	switch {
+	case m == nil:
+		return nil, e.noInfraMachine(target, name)
+	case planFailed(target.CAPIMachine):
+		return []*facts.Machine{m}, nil
 	case m.Phase() == rkev1.PhaseRunning:
 		return nil, fmt.Errorf("%s runs: there is nothing to try again", m.Name)
 	}
@@ -129,6 +141,15 @@ func (e *env) retryable(ctx context.Context, api *inventory.API, namespace, name
 		return nil, err
 	}
 	return []*facts.Machine{m}, nil
+}
+
+// planFailed reports whether the agent of a machine gave up its plan.
+func planFailed(m *clusterv1.Machine) bool {
+	if m == nil {
+		return false
+	}
+	c := meta.FindStatusCondition(m.Status.Conditions, rkev1.PlanAppliedCondition)
+	return c != nil && c.Reason == rkev1.PlanFailedReason
 }
 
 // bootstrapLost is an error for a machine that has its server, on which the bootstrap data failed or did not arrive (docs/userdata.md).

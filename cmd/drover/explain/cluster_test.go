@@ -187,6 +187,7 @@ func TestClusterDecisions(t *testing.T) {
 . Machine one-b: instruction install failed with exit code 1
 > See why it is not ready: drover why one-b -n shop
 > Read the agent's report: drover logs one-b -n shop --agent
+> If you corrected the server, let the agent apply the plan again: drover retry one-b -n shop
 > Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"two faults at once": {with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason, "one-a: attempt 3 failed", 2),

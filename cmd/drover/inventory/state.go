@@ -86,11 +86,11 @@ func (a *API) failure(ctx context.Context, m *clusterv1.Machine) (*facts.Failure
 	if err != nil {
 		return nil, err
 	}
-	status, err := plan.DecodeAgentStatus(secret.Data[plan.KeyAgentStatus])
-	if err != nil || status.Output == "" {
+	step, output, err := plan.FailedStep(secret.Data)
+	if err != nil || output == "" {
 		return nil, err
 	}
-	return &facts.Failure{Machine: m.Name, Step: status.Step, Output: status.Output}, nil
+	return &facts.Failure{Machine: m.Name, Step: step, Output: output}, nil
 }
 
 // errNoPlanSecret is of a machine whose plan Secret is not made yet, or gone.
