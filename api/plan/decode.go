@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bounds of a plan. MaxBytes is the capacity of a Secret; the others are far above any plan that a
+// Limits of a plan. MaxBytes is the capacity of a Secret; the others are far above any plan that a
 // planner makes.
 const (
 	MaxBytes        = 1 << 20
