@@ -21,18 +21,15 @@ import (
 	"github.com/drover-project/drover/e2e/testbed"
 )
 
-// user runs commands in the folder of the project, as a user does.
-type user struct {
-	root string
-	env  []string
-}
+// user runs commands in the folder root of the project, as a user does.
+type user struct{ root string }
 
 func (u user) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
-	command.Dir, command.Env = u.root, u.env
+	command.Dir = u.root
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
 	return string(out)
@@ -53,7 +50,9 @@ func TestInstall(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 
-	u := user{root, bed.Env()}
+	t.Setenv("KUBECONFIG", bed.Kubeconfig())
+	t.Setenv("PATH", bed.Path()+":"+os.Getenv("PATH"))
+	u := user{root}
 	release := t.TempDir()
 	host := strings.TrimPrefix(server.URL, "http://") + "/infra"
 	u.run(t, "make", "release", "RELEASE=v9.8.7", "RELEASE_DIR="+release, "REGISTRY="+host, "ARCHES="+runtime.GOARCH, "PLATFORMS="+runtime.GOOS+"/"+runtime.GOARCH)
