@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -47,16 +48,12 @@ func driverWith(t *testing.T, name, annotation string, flags ...string) []client
 // machineKind is an object of a driver's kind with these options, and with more metadata.
 func machineKind(kind string, options, metadata map[string]any) map[string]any {
 	meta := map[string]any{"name": "one", "namespace": "team"}
-	for key, value := range metadata {
-		meta[key] = value
-	}
+	maps.Copy(meta, metadata)
 	obj := map[string]any{"apiVersion": "rke-machine.cattle.io/v1", "kind": kind, "metadata": meta}
 	switch {
 	case strings.HasSuffix(kind, "Config"):
 		obj["apiVersion"] = "rke-machine-config.cattle.io/v1"
-		for name, value := range options {
-			obj[name] = value
-		}
+		maps.Copy(obj, options)
 	case strings.HasSuffix(kind, "Template"):
 		obj["spec"] = map[string]any{"template": map[string]any{"spec": options}}
 	default:

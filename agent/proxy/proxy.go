@@ -218,6 +218,7 @@ type body struct {
 	cancel context.CancelCauseFunc
 }
 
+// Close closes the answer and ends the context of its request.
 func (b *body) Close() error {
 	err := b.ReadCloser.Close()
 	b.cancel(nil)

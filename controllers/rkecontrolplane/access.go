@@ -272,6 +272,20 @@ func (s *scope) strayNodes() string {
 // maxRefused bounds the text about a Node whose change the API server rejects.
 const maxRefused = 512
 
+// nodeLabels returns the labels of a machine's Node. A label of the machine takes precedence over the
+// same label of the configuration.
+func nodeLabels(m *planner.Machine, configured map[string]string) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, configured)
+	maps.Copy(labels, m.NodeLabels)
+	for role, has := range map[string]bool{"etcd": m.Roles.Etcd, "control-plane": m.Roles.ControlPlane, "worker": m.Roles.Worker} {
+		if has {
+			labels["node-role.kubernetes.io/"+role] = "true"
+		}
+	}
+	return labels
+}
+
 // labelNodes sets the labels and taints of Nodes that kubelets must not set, such as their roles,
 // and those that users edited after the registration. While the distribution is unknown, the Nodes
 // keep their labels and taints. A rejected change of one Node is reported and does not stop the
@@ -292,19 +306,8 @@ func (r *Reconciler) labelNodes(ctx context.Context, s *scope) error {
 		if node == "" || m.Deleting || m.Invalid != "" {
 			continue
 		}
-		labels := maps.Clone(m.NodeLabels)
-		for name, value := range configured[m.Name] {
-			if _, annotated := labels[name]; !annotated {
-				labels[name] = value
-			}
-		}
-		for role, has := range map[string]bool{"etcd": m.Roles.Etcd, "control-plane": m.Roles.ControlPlane, "worker": m.Roles.Worker} {
-			if has {
-				labels["node-role.kubernetes.io/"+role] = "true"
-			}
-		}
 		taints := planner.NodeTaints(m, release.Distribution)
-		err := r.Clusters.KeepNode(ctx, client.ObjectKeyFromObject(s.cluster), node, labels, taints)
+		err := r.Clusters.KeepNode(ctx, client.ObjectKeyFromObject(s.cluster), node, nodeLabels(m, configured[m.Name]), taints)
 		errs = append(errs, err)
 		if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
 			break

@@ -213,7 +213,7 @@ func (l *agentLife) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- agent.New(agent.Options{Folder: file("state"), Secret: secret, Clock: &l.clock, Log: logr.Discard(), CAChecksum: door.CAChecksum,
-			Runner: &agent.Runner{Work: file("work"), Env: os.Environ(), Log: logr.Discard()}}).Run(working)
+			Runner: &agent.Runner{Work: file("work"), Env: os.Environ, Log: logr.Discard()}}).Run(working)
 	}()
 	err = l.awaitApplied(ctx)
 	stop()

@@ -47,7 +47,7 @@ func writeOCI(path string, tag name.Tag, img v1.Image) error {
 	if err != nil {
 		return err
 	}
-	out, err := os.Create(path) //nolint:gosec // the user names the file
+	out, err := os.Create(path)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func readOCI(path, dir string) (string, v1.Image, error) {
 
 // unpack writes the regular files of a tarball below a folder.
 func unpack(path, dir string) error {
-	in, err := os.Open(path) //nolint:gosec // the user names the file
+	in, err := os.Open(path)
 	if err != nil {
 		return err
 	}
