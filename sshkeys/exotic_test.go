@@ -57,7 +57,7 @@ func TestRun_without_a_connection(t *testing.T) {
 	require.NoError(t, client.Close())
 	_, err := client.Run(t.Context(), sshkeys.Command{Line: "true"})
 	require.ErrorContains(t, err, "opening an SSH session: ")
-	require.ErrorContains(t, client.WriteFile(t.Context(), "x", nil, 0o600), "starting SFTP: ")
+	require.ErrorContains(t, client.WriteFile(t.Context(), "x", nil, 0o600), "the server does not offer SFTP: ")
 
 	// The server lets in and then refuses every session.
 	keys := hostKeys(t)

@@ -31,6 +31,21 @@ type OpenSSH struct {
 // test ends. Without OpenSSH's server the test is skipped.
 func StartOpenSSH(tb testing.TB, authorizedKey []byte) OpenSSH {
 	tb.Helper()
+	return startOpenSSH(tb, authorizedKey, "Subsystem sftp internal-sftp")
+}
+
+// StartOpenSSHWithoutSFTP is StartOpenSSH with an sshd that has no SFTP, or with an SFTP program that
+// does not exist.
+func StartOpenSSHWithoutSFTP(tb testing.TB, authorizedKey []byte, program string) OpenSSH {
+	tb.Helper()
+	if program != "" {
+		program = "Subsystem sftp " + program
+	}
+	return startOpenSSH(tb, authorizedKey, program)
+}
+
+func startOpenSSH(tb testing.TB, authorizedKey []byte, subsystem string) OpenSSH {
+	tb.Helper()
 	const binary = "/usr/sbin/sshd"
 	if _, err := os.Stat(binary); err != nil {
 		tb.Skip("no OpenSSH server here: hack/setup.sh installs it")
@@ -59,8 +74,8 @@ StrictModes no
 UsePAM no
 PidFile none
 PermitRootLogin yes
-Subsystem sftp internal-sftp
-`, address.Port, dir)} {
+%[3]s
+`, address.Port, dir, subsystem)} {
 		require.NoError(tb, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	var log bytes.Buffer
