@@ -6,7 +6,8 @@ import "github.com/drover-project/drover/state"
 // zero value.
 type evidence struct {
 	purpose purpose
-	// phase of the journal: before the operation began when a server is removed, else the present one.
+	// phase is the journal's phase: while a server is removed, the phase before the removal began;
+	// otherwise the present one.
 	phase state.Phase
 	// naming and inSteps belong to the driver (see clouds.Cloud). lags is true if the cloud's lists
 	// lag.

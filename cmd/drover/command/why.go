@@ -130,8 +130,8 @@ func (e *env) explainOther(ctx context.Context, api *inventory.API, namespace, k
 	case "RKEControlPlane":
 		return e.explainControlPlane(ctx, api, namespace, name)
 	}
-	// A Snapshot lists the parts that cannot be read. An unreachable API server is reported once,
-	// before.
+	// A Snapshot lists each part that cannot be read. So an unreachable API server is reported here,
+	// once, before a Snapshot is taken.
 	if _, err := api.Kinds(ctx); err != nil {
 		return nil, err
 	}

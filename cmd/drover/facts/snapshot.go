@@ -72,8 +72,8 @@ type Snapshot struct {
 	// therefore unknown.
 	Problems []string
 	Unread   []Part
-	// Unseen lists the parts that the user is not allowed to read; a machine of the name may exist there.
-	// Empty if nothing was refused.
+	// Unseen lists the parts that the user is not allowed to read; a machine of this name may exist
+	// in them. It is empty if the user may read all parts.
 	Unseen string
 	// Live is the end of the log of the newest Job's pod while the Job runs.
 	Live string
