@@ -20,9 +20,10 @@ import (
 	"github.com/drover-project/drover/userdata"
 )
 
-// checkUserData rejects options with which the driver would not pass the bootstrap data on: the first Job would fail. An object
-// that Cluster API made, or that is moved or restored, is accepted with a warning: the machine's condition then names the option.
-// An update is rejected only for options that the update sets.
+// checkUserData rejects options with which the driver would not pass the bootstrap data on: the
+// first Job would fail. An object that Cluster API made, or that is moved or restored, is accepted
+// with a warning: the machine's condition then names the option. An update is rejected only for
+// options that the update sets.
 func (h *MachineKinds) checkUserData(ctx context.Context, obj, old *unstructured.Unstructured) (problem, error) {
 	found, err := nodeDriverOf(ctx, h.Cached, obj.GetKind())
 	if err != nil || found == nil {
@@ -52,7 +53,8 @@ func (h *MachineKinds) checkUserData(ctx context.Context, obj, old *unstructured
 	return problem{text: strings.Join(conflicts, "; "), waits: old == nil && (hasServer != "" || comesFromElsewhere(obj))}, nil
 }
 
-// fieldsOf reads the driver's fields from the annotation of the object's CRD. It returns none for a CRD that is not generated.
+// fieldsOf reads the driver's fields from the annotation of the object's CRD. It returns none for a
+// CRD that is not generated.
 func (h *MachineKinds) fieldsOf(ctx context.Context, obj *unstructured.Unstructured) ([]crdgen.Field, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -69,7 +71,8 @@ func (h *MachineKinds) fieldsOf(ctx context.Context, obj *unstructured.Unstructu
 	return fields, err
 }
 
-// conflictsOf returns a sentence for each option of an object that conflicts with the bootstrap data. It names fields by their path.
+// conflictsOf returns a sentence for each option of an object that conflicts with the bootstrap
+// data. It names fields by their path.
 func conflictsOf(driver string, way clouds.UserData, fields []crdgen.Field, obj *unstructured.Unstructured) []string {
 	options, path := optionsOf(obj)
 	values, files, err := crdgen.Options(fields, options)
@@ -100,7 +103,8 @@ func conflictsOf(driver string, way clouds.UserData, fields []crdgen.Field, obj 
 	return out
 }
 
-// optionsOf returns the driver's options in an object, and the path to them with a dot at its end; none for a config.
+// optionsOf returns the driver's options in an object, and the path to them with a dot at its end;
+// none for a config.
 func optionsOf(obj *unstructured.Unstructured) (options map[string]any, path string) {
 	switch kind := obj.GetKind(); {
 	case strings.HasSuffix(kind, "MachineTemplate"):

@@ -11,10 +11,9 @@ const (
 		"create the Cluster with spec.controlPlaneRef, the RKEControlPlane and the MachineDeployments yourself"
 )
 
-// versionsAreTheControlPlanes rejects a version that would cause a rollout of servers (design
-// decision D21). An object that already has a version can still be edited, and lose it. Pools are
-// MachineDeployments and MachineSets; a ClusterClass names its control plane in templateRef, before
-// v1beta2 in ref.
+// versionsAreTheControlPlanes rejects a version that would cause a rollout of servers. An object
+// that already has a version can still be edited, and lose it. Pools are MachineDeployments and
+// MachineSets; a ClusterClass names its control plane in templateRef, before v1beta2 in ref.
 func versionsAreTheControlPlanes() admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: requestsFor(writes,

@@ -20,7 +20,8 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// PlanSecret is the one object that the agent reads and writes. Errors are the API server's, as package apierrors knows them.
+// PlanSecret is the one object that the agent reads and writes. Errors are the API server's, as
+// package apierrors knows them.
 type PlanSecret interface {
 	// Watch calls set with the Secret now and after each change, until the context ends. set gets
 	// nil if the Secret does not exist.
@@ -44,7 +45,8 @@ type Options struct {
 	FailedProxy func() string
 	// Addresses returns the server's own addresses; nil reports none.
 	Addresses func() []string
-	// Fault is for tests: it is asked before each step and each write of the journal, and its error is that step's.
+	// Fault is for tests: it is asked before each step and each write of the journal, and its error
+	// is that step's.
 	Fault func(point string) error
 }
 

@@ -30,9 +30,11 @@ const (
 	// endGrace is the time that a terminated command gets to end, and the time that its children
 	// get to close its output.
 	endGrace = 10 * time.Second
-	// instructionTimeout ends a one-time instruction that hangs, or whose registry trickles: its attempt has failed. Installers wait for a distribution to start.
+	// instructionTimeout ends a one-time instruction that hangs, or whose registry trickles: its
+	// attempt has failed. Installers wait for a distribution to start.
 	instructionTimeout = time.Hour
-	// maxSavedBytes is how much of each output is kept, its end, and of all that is saved together: a Secret holds 1 MiB.
+	// maxSavedBytes is how much of each output is kept, its end, and of all that is saved together:
+	// a Secret holds 1 MiB.
 	maxSavedBytes = 128 << 10
 	// maxLineBytes is how much of a line goes into one line of our log.
 	maxLineBytes = 4 << 10
@@ -49,8 +51,8 @@ type Runner struct {
 	Work string
 	// KeepWork leaves those, to look into.
 	KeepWork bool
-	// Env returns the environment of commands, to which the plan adds variables. It is called for each
-	// command, because the files of a plan may change it.
+	// Env returns the environment of commands, to which the plan adds variables. It is called for
+	// each command, because the files of a plan may change it.
 	Env    func() []string
 	Images Images
 	// Timeout is how long an instruction may take; instructionTimeout or periodicTimeout when 0.
@@ -82,7 +84,8 @@ type outcome struct {
 	exit                 int
 }
 
-// run runs one command in a folder of its own, into which its image is unpacked. The error says why it did not end with 0.
+// run runs one command in a folder of its own, into which its image is unpacked. The error says why
+// it did not end with 0.
 func (r *Runner) run(ctx context.Context, id string, c plan.Command, attempt int) (outcome, error) {
 	none := outcome{exit: -1}
 	folder := filepath.Join(r.Work, id)
@@ -207,7 +210,8 @@ func (t *tail) bytes() []byte {
 	return t.content[max(0, len(t.content)-maxSavedBytes):]
 }
 
-// stream keeps the end of an output, and hands it on and to the log, line by line; a line of any length is cut there, and only there.
+// stream keeps the end of an output, and hands it on and to the log, line by line; a line of any
+// length is cut there, and only there.
 type stream struct {
 	own  tail
 	also *tail

@@ -80,8 +80,8 @@ func take(v view, j Journal) Journal {
 	return resumed(v, j.ordered(v.checksum, j.Revision+1))
 }
 
-// redone is the journal when the Secret says that its plan is applied: a new order of it when another plan was begun on this host last, for then a backup
-// brought back the Secret, or the host.
+// redone is the journal when the Secret says that its plan is applied: a new order of it when
+// another plan was begun on this host last, for then a backup brought back the Secret, or the host.
 func redone(v view, j Journal) Journal {
 	switch {
 	case j.Checksum == "", j.Checksum == v.checksum && (j.Phase == Succeeded || j.Revision > v.revision):

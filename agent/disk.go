@@ -14,7 +14,8 @@ import (
 // owner of a file; -1 leaves it as it is.
 type owner struct{ uid, gid int }
 
-// temporary ends the names of files that are being written. A crash leaves at most one beside each file, and the next write of that file takes it away.
+// temporary ends the names of files that are being written. A crash leaves at most one beside each
+// file, and the next write of that file takes it away.
 const temporary = ".drover-tmp"
 
 // WriteFile writes a file as a whole, or leaves the old content. After it returns, a power cut does

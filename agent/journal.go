@@ -28,8 +28,9 @@ type Journal struct {
 	Checksum string `json:"checksum"`
 	Revision int    `json:"revision"`
 	Phase    Phase  `json:"phase"`
-	// Attempt is the number that instructions get. It grows with every attempt at the same content, also by another order, so that scripts which remember
-	// it (§6.8, idempotence) run again when they are ordered again.
+	// Attempt is the number that instructions get. It grows with every attempt at the same content,
+	// also by another order, so that scripts which remember it (§6.8, idempotence) run again when
+	// they are ordered again.
 	Attempt int `json:"attempt"`
 	// Failures are the attempts of this order that failed; Successes those in a row that did not.
 	Failures  int `json:"failures,omitempty"`
@@ -53,8 +54,8 @@ const JournalFile = "journal.json"
 // maxJournalBytes bounds the file.
 const maxJournalBytes = 4 << 20
 
-// ReadJournal reads the journal of an agent's folder. None is an empty one; one that cannot be read is an error, for starting afresh would run
-// instructions again.
+// ReadJournal reads the journal of an agent's folder. None is an empty one; one that cannot be read
+// is an error, for starting afresh would run instructions again.
 func ReadJournal(folder string) (Journal, error) {
 	var j Journal
 	content, err := ReadBounded(filepath.Join(folder, JournalFile), maxJournalBytes)

@@ -55,7 +55,8 @@ func killLeft(folder string) {
 	}
 }
 
-// runningIn are the processes that the commands of a folder started. One that has ended and is not yet waited for has no environment.
+// runningIn are the processes that the commands of a folder started. One that has ended and is not
+// yet waited for has no environment.
 func runningIn(folder string) []int {
 	mark := []byte("\x00" + envFolder + "=" + folder + "\x00")
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")

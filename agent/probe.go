@@ -130,7 +130,8 @@ func ask(ctx context.Context, p plan.Probe) error {
 	return nil
 }
 
-// withoutAddresses is why a request failed: the port that it came from is another each time, and a reason that changes is written again.
+// withoutAddresses is why a request failed: the port that it came from is another each time, and a
+// reason that changes is written again.
 func withoutAddresses(err error) error {
 	err = errors.Unwrap(err) // http.Client's own prefix
 	for {
@@ -142,7 +143,8 @@ func withoutAddresses(err error) error {
 	}
 }
 
-// TLSConfig is how a server is spoken to for which a plan or a registries.yaml names files of this server.
+// TLSConfig is how a server is spoken to for which a plan or a registries.yaml names files of this
+// server.
 func TLSConfig(get plan.HTTPGet) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: get.Insecure} //nolint:gosec // the planner says so of a server on this node, the user of a registry
 	if get.CACert != "" {

@@ -24,8 +24,8 @@ type findings struct {
 	periodic map[string]plan.PeriodicOutput
 }
 
-// report is the Secret's data as it is to be: the agent's own keys, each only when it says something else than before. It is the same data when nothing
-// is to be written, and with an error.
+// report is the Secret's data as it is to be: the agent's own keys, each only when it says
+// something else than before. It is the same data when nothing is to be written, and with an error.
 func report(v view, j Journal, f findings) (map[string][]byte, error) {
 	next := map[string][]byte{}
 	maps.Copy(next, v.data)
@@ -92,8 +92,8 @@ func result(next map[string][]byte, v view, j Journal) error {
 	return nil
 }
 
-// reportAttempt describes the result of the last attempt. The text stays the same until the next attempt
-// ends.
+// reportAttempt describes the result of the last attempt. The text stays the same until the next
+// attempt ends.
 func reportAttempt(status *plan.AgentStatus, v view, j Journal) {
 	status.Attempt = j.Attempt
 	if j.Failures == 0 || j.Phase == Succeeded {

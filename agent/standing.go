@@ -9,7 +9,8 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// standing is a plan that no step is being done of: its probes are asked, and its periodic instructions run once it is applied.
+// standing is a plan that no step is being done of: its probes are asked, and its periodic
+// instructions run once it is applied.
 type standing struct {
 	checksum string
 	revision int
@@ -82,7 +83,8 @@ func (a *Agent) attend(ctx context.Context) time.Time {
 const (
 	// periodicTimeout ends a periodic instruction that hangs.
 	periodicTimeout = 10 * time.Minute
-	// A periodic instruction that failed waits for so long for each failure in a row, up to maxPeriodicWaits of them (§7.3).
+	// A periodic instruction that failed waits for so long for each failure in a row, up to
+	// maxPeriodicWaits of them (§7.3).
 	periodicWait     = 30 * time.Second
 	maxPeriodicWaits = 6
 	// maxPeriodicBytes of each output are kept, its end.

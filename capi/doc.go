@@ -1,5 +1,5 @@
 // Package capi is the only package that imports Cluster API's unstable packages. It runs Cluster
-// API's core inside our manager if the cluster has none (design decision D2), and provides the few
+// API's core inside our manager if the cluster has none, and provides the few
 // parts that other packages need.
 //
 // It reads the CRDs in the cluster to detect another installation of Cluster API (Resolve). It

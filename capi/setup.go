@@ -79,7 +79,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opts Options) (*workload.Cl
 }
 
 // setGates turns off machine pools, which need a cloud's own groups, and ClusterTopology, because a
-// topology replaces machines to change them (design decision D39). The priority queue of
+// topology replaces machines to change them. The priority queue of
 // controller-runtime 0.24 sometimes blocks when it is shut down with work left. A manager that
 // stops would then keep its lease for half a minute. The limit of one reconcile per second and
 // object needs that queue, so it is off too.

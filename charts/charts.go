@@ -17,13 +17,15 @@ const (
 	Name = "drover-manager"
 	// DefaultNamespace is the manager's default namespace.
 	DefaultNamespace = "drover-system"
-	// WebhookService is the Service through which the API server reaches the webhooks, and WebhookPort the manager's port.
+	// WebhookService is the Service through which the API server reaches the webhooks, and
+	// WebhookPort the manager's port.
 	WebhookService = "drover-webhooks"
 	WebhookPort    = 9443
 	// ReleasesConfigMap replaces the built-in catalogue of releases; only an administrator creates
 	// it.
 	ReleasesConfigMap = "drover-releases"
-	// AgentsService is the Service of the port that agents call, and AgentsDir has the agents that servers fetch.
+	// AgentsService is the Service of the port that agents call, and AgentsDir has the agents that
+	// servers fetch.
 	AgentsService = "drover-agents"
 	AgentsPort    = 9345
 	AgentsDir     = "/usr/share/drover/agents"

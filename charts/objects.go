@@ -23,7 +23,8 @@ import (
 type Settings struct {
 	// Namespace of the manager; DefaultNamespace when empty.
 	Namespace string `json:"-"`
-	// WithCRDs adds our static CRDs, which the manager otherwise installs itself: clusterctl looks for them.
+	// WithCRDs adds our static CRDs, which the manager otherwise installs itself: clusterctl looks
+	// for them.
 	WithCRDs bool `json:"-"`
 
 	Image            string            `json:"image,omitempty"`

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// Job runs one operation once. Trying again is the controller's work, with a new Job, so that each attempt keeps its own
-// outcome and two pods never run for one machine.
+// Job runs one operation once. Trying again is the controller's work, with a new Job, so that each
+// attempt keeps its own outcome and two pods never run for one machine.
 func Job(t Task) *batchv1.Job {
 	t.Settings = t.Settings.WithDefaults()
 	container := t.stage(string(t.Request.Operation), mount(tokenVolume, tokenDir, true))
@@ -20,8 +20,8 @@ func Job(t Task) *batchv1.Job {
 	return t.job(t.pod(container))
 }
 
-// ProbeJob reads the flags of an external driver. Its three containers run one after another; the unknown driver runs in
-// the second alone, without a token.
+// ProbeJob reads the flags of an external driver. Its three containers run one after another; the
+// unknown driver runs in the second alone, without a token.
 func ProbeJob(t Task) *batchv1.Job {
 	t.Settings = t.Settings.WithDefaults()
 	report := t.stage(StageReport, mount(tokenVolume, tokenDir, true), mount(fetchedVolume, FetchedDir, true), mount(flagsVolume, FlagsDir, true))
@@ -41,7 +41,8 @@ func ProbeJob(t Task) *batchv1.Job {
 }
 
 func (t Task) job(pod corev1.PodSpec) *batchv1.Job {
-	// The Job's own deadline would count from its creation, and end one whose pod no node had room for.
+	// The Job's own deadline would count from its creation, and end one whose pod no node had room
+	// for.
 	pod.ActiveDeadlineSeconds = new(int64(t.Settings.Deadline.Seconds()))
 	meta := t.meta(t.Name(), t.jobLabels())
 	if t.Hash != "" {
@@ -90,7 +91,8 @@ func (t Task) stage(name string, mounts ...corev1.VolumeMount) corev1.Container 
 
 func (t Task) pod(container corev1.Container) corev1.PodSpec {
 	selector, affinity := t.Settings.nodes()
-	// The copy of the pull Secrets, and those that the manager does not have, which may be in the Job's namespace.
+	// The copy of the pull Secrets, and those that the manager does not have, which may be in the
+	// Job's namespace.
 	var pull []corev1.LocalObjectReference
 	if len(t.PullSecrets) > 0 {
 		pull = append(pull, corev1.LocalObjectReference{Name: ObjectName(t.Name(), "pull")})

@@ -15,21 +15,24 @@ import (
 const (
 	// maxName is the longest name that is good for every object, label value and hostname.
 	maxName = 63
-	// MinInstanceName is the shortest limit that can be asked for; below, the hash would be all there is.
+	// MinInstanceName is the shortest limit that can be asked for; below, the hash would be all
+	// there is.
 	MinInstanceName = 10
 	// hashLength is the number of hex digits that distinguish two names that were cut or changed.
 	hashLength = 8
 )
 
-// ObjectName joins the parts with dashes. A result that is longer than 63 characters, or that no object could have, is
-// made to fit and gets a hash of the whole, so that different parts never become one name.
+// ObjectName joins the parts with dashes. A result that is longer than 63 characters, or that no
+// object could have, is made to fit and gets a hash of the whole, so that different parts never
+// become one name.
 func ObjectName(parts ...string) string {
 	whole := strings.Join(parts, "-")
 	return fit(whole, strings.Join(parts, "\x00"), maxName)
 }
 
-// InstanceName is the name of a machine's server at its cloud, which is also its hostname: lower-case letters, digits and
-// dashes, at most limit characters. A name that is too long or has other characters is made to fit and gets a hash.
+// InstanceName is the name of a machine's server at its cloud, which is also its hostname:
+// lower-case letters, digits and dashes, at most limit characters. A name that is too long or has
+// other characters is made to fit and gets a hash.
 func InstanceName(machineName string, limit int) (string, error) {
 	if limit < MinInstanceName || limit > maxName {
 		return "", fmt.Errorf("the length limit of the server's name is %d: it must be between %d and %d", limit, MinInstanceName, maxName)
@@ -52,7 +55,8 @@ func CheckInstanceName(driver, name string) error {
 	return nil
 }
 
-// ParseInstanceNameLimit reads the annotation that limits a server's name; without it, the driver's own limit counts.
+// ParseInstanceNameLimit reads the annotation that limits a server's name; without it, the driver's
+// own limit counts.
 func ParseInstanceNameLimit(driver, value string) (int, error) {
 	if value == "" {
 		return cmp.Or(clouds.Of(driver).Names.Longest, maxName), nil

@@ -183,7 +183,8 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Outliving is a pod, of whichever attempt, that may still run though its Job is gone: no other Job may start beside it.
+// Outliving is a pod, of whichever attempt, that may still run though its Job is gone: no other Job
+// may start beside it.
 func (e Evidence) Outliving() *corev1.Pod {
 	for i := range e.Pods {
 		if pod := &e.Pods[i]; e.Job == nil && !hasEnded(pod) {

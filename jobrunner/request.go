@@ -34,13 +34,16 @@ type Request struct {
 	Driver state.DriverRef `json:"driver"`
 	// InstanceName is the server's name at the cloud and its hostname.
 	InstanceName string `json:"instanceName,omitempty"`
-	// Options are flag name → string, bool, number (integers) or list of strings; aliased files are in Files.
+	// Options are flag name → string, bool, number (integers) or list of strings; aliased files are
+	// in Files.
 	Options map[string]any `json:"options,omitempty"`
 	// Files are flag name → content; the driver gets the path of a file with this content.
 	Files map[string][]byte `json:"files,omitempty"`
-	// UserData is how the driver takes user data; its habit is clouds.Unknown when the manager does not know.
+	// UserData is how the driver takes user data; its habit is clouds.Unknown when the manager does
+	// not know.
 	UserData clouds.UserData `json:"userData,omitzero"`
-	// CredentialEnv are the environment variables through which the driver takes the cloud credential.
+	// CredentialEnv are the environment variables through which the driver takes the cloud
+	// credential.
 	CredentialEnv map[string]string `json:"credentialEnv,omitempty"`
 	// Public are the names of CredentialEnv whose values may be shown, such as a region.
 	Public []string `json:"public,omitempty"`
@@ -85,7 +88,8 @@ type Request struct {
 	Abandon bool `json:"abandon,omitempty"`
 	// Scan lists the servers that Scan removes; without it they are only listed.
 	Scan []ScanTarget `json:"scan,omitempty"`
-	// ScanNotAfter is when Scan must begin no removal any more: by then a server may have a machine again.
+	// ScanNotAfter is when Scan must begin no removal any more: by then a server may have a machine
+	// again.
 	ScanNotAfter time.Time `json:"scanNotAfter,omitzero"`
 }
 
@@ -101,8 +105,8 @@ const (
 type ScanTarget struct {
 	ID         string `json:"id"`
 	MachineUID string `json:"machineUID"`
-	// Beside is the machine's recorded server, which has the same tag: the one to remove was made beside it. Empty for a server whose
-	// machine does not exist.
+	// Beside is the machine's recorded server, which has the same tag: the one to remove was made
+	// beside it. Empty for a server whose machine does not exist.
 	Beside string `json:"beside,omitempty"`
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// MadeBudget is how many attempts may make a server and then fail, since something was changed: each of them costs money.
+// MadeBudget is how many attempts may make a server and then fail, since something was changed:
+// each of them costs money.
 const MadeBudget = 5
 
 // Failure holds the facts of a failed attempt that decide when the next one may start.
@@ -19,7 +20,8 @@ type Failure struct {
 	Operation state.Operation
 	// Class of the failure, one of api/rke/v1.
 	Class string
-	// Try counts the attempts since the user last changed something, this one included, and Made those that made a server.
+	// Try counts the attempts since the user last changed something, this one included, and Made
+	// those that made a server.
 	Try, Made int32
 	// End of the attempt.
 	End time.Time
@@ -38,8 +40,8 @@ type backOff struct {
 	shared bool
 }
 
-// backOffs by class. A failure that can end without a user is retried for ever, at most with the longest wait. So is every remove,
-// because a server that is left costs money.
+// backOffs by class. A failure that can end without a user is retried for ever, at most with the
+// longest wait. So is every remove, because a server that is left costs money.
 var backOffs = map[string]backOff{
 	// Waiting does not help: the request or the credential must change.
 	rkev1.ClassInvalid:      {first: time.Hour, most: 6 * time.Hour, stops: true},
@@ -61,7 +63,8 @@ func NextAttempt(f Failure) (at time.Time, stopped bool) {
 		return time.Time{}, true
 	}
 	wait := Wait(f.Class, f.Try)
-	// Up to a fifth of the wait more, always the same for one machine, so that it is tested and seen the same everywhere.
+	// Up to a fifth of the wait more, always the same for one machine, so that it is tested and
+	// seen the same everywhere.
 	sum := sha256.Sum256([]byte(f.UID))
 	jitter := time.Duration(float64(wait) / 5 * float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32))
 	return f.End.Add(wait + jitter), false

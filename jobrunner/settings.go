@@ -22,9 +22,11 @@ type Settings struct {
 	// NodeSelector and Tolerations say where Jobs may run.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
-	// Architectures that the image is for, as Go names them; pods go to nodes of these, and of Linux. None leaves that to NodeSelector.
+	// Architectures that the image is for, as Go names them; pods go to nodes of these, and of
+	// Linux. None leaves that to NodeSelector.
 	Architectures []string
-	// Resources of the container; by default 50m and 96Mi are requested, 1 CPU and 768Mi are the limit.
+	// Resources of the container; by default 50m and 96Mi are requested, 1 CPU and 768Mi are the
+	// limit.
 	Resources corev1.ResourceRequirements
 	// Proxy is passed on to the driver.
 	Proxy Proxy
@@ -34,7 +36,8 @@ type Settings struct {
 	// Deadline is the time limit of a pod, counted from its scheduling to a node; 40 minutes by
 	// default.
 	Deadline time.Duration
-	// TTL is how long a Job stays after its end; one day by default. Its outcome stays longer, on the machine.
+	// TTL is how long a Job stays after its end; one day by default. Its outcome stays longer, on
+	// the machine.
 	TTL time.Duration
 	// GracePeriod is the time that a pod has to save its results after SIGTERM; 90 seconds by
 	// default.
@@ -46,8 +49,8 @@ type Settings struct {
 	ScratchSize resource.Quantity
 }
 
-// Proxy are the usual three settings; empty ones are not passed on. They hold no password, for Jobs and pods show them to
-// everyone: cmd/manager refuses one.
+// Proxy are the usual three settings; empty ones are not passed on. They hold no password, for Jobs
+// and pods show them to everyone: cmd/manager refuses one.
 type Proxy struct {
 	HTTP, HTTPS, No string
 }

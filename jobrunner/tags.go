@@ -6,7 +6,8 @@ const (
 	TagClusterUID = "drover-cluster-uid"
 	TagMachine    = "drover-machine"
 	TagMachineUID = "drover-machine-uid"
-	// TagManagement is the UID of the management cluster's namespace kube-system. Servers of earlier managers do not have it.
+	// TagManagement is the UID of the management cluster's namespace kube-system. Servers of
+	// earlier managers do not have it.
 	TagManagement = "drover-management"
 )
 

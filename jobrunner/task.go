@@ -47,7 +47,8 @@ type Task struct {
 // StateSecretName is the name of a machine's state Secret.
 func StateSecretName(machine string) string { return ObjectName(machine, "machine", "state") }
 
-// CredentialSecretName is the name of the Secret with the credential that the machine's last Job was given.
+// CredentialSecretName is the name of the Secret with the credential that the machine's last Job
+// was given.
 func CredentialSecretName(machine string) string { return ObjectName(machine, "machine", "credential") }
 
 // AccessName is the name of a machine's service account, Role and RoleBinding.

@@ -25,8 +25,8 @@ type argumentRule struct {
 	name string
 	// flag limits the rule to one flag in a list of a component's flags, such as kubelet-arg.
 	flag string
-	// check returns an error that continues a sentence about the argument. It repeats no value, because
-	// a value may be a secret. Nil accepts all values.
+	// check returns an error that continues a sentence about the argument. It repeats no value,
+	// because a value may be a secret. Nil accepts all values.
 	check func(items []string) error
 	// single: only one machine may have the value, so it cannot be for all machines.
 	single bool
@@ -34,8 +34,8 @@ type argumentRule struct {
 	fixed bool
 	// unset is the value that the distribution takes without the argument.
 	unset string
-	// absent is the value that Drover sets if the specification does not have the argument. Null removes
-	// it.
+	// absent is the value that Drover sets if the specification does not have the argument. Null
+	// removes it.
 	absent string
 	// source says where the rule comes from.
 	source string
@@ -88,7 +88,8 @@ var argumentRules = []argumentRule{
 	},
 }
 
-// checkEndpoint accepts a host with an optional port, and https:// before it, which endpointHost removes.
+// checkEndpoint accepts a host with an optional port, and https:// before it, which endpointHost
+// removes.
 func checkEndpoint(items []string) error {
 	for _, item := range items {
 		switch host := endpointHost(item); {
@@ -101,8 +102,8 @@ func checkEndpoint(items []string) error {
 	return nil
 }
 
-// endpointHost removes https:// and the slash at the end from the URL of a storage. k3s always uses TLS,
-// unless etcd-s3-insecure is set.
+// endpointHost removes https:// and the slash at the end from the URL of a storage. k3s always uses
+// TLS, unless etcd-s3-insecure is set.
 func endpointHost(text string) string {
 	if host, is := strings.CutPrefix(text, "https://"); is {
 		return strings.TrimSuffix(host, "/")
@@ -110,8 +111,8 @@ func endpointHost(text string) string {
 	return text
 }
 
-// checkSchedule accepts a schedule as k3s parses it. It does not check the name of a time zone, because
-// the server's time zones may differ from the manager's.
+// checkSchedule accepts a schedule as k3s parses it. It does not check the name of a time zone,
+// because the server's time zones may differ from the manager's.
 func checkSchedule(items []string) error {
 	text := strings.TrimSpace(strings.Join(items, ",")) // a list in a field of the schedule
 	if zone, is := strings.CutPrefix(strings.TrimPrefix(text, "CRON_"), "TZ="); is {
@@ -127,10 +128,10 @@ func checkSchedule(items []string) error {
 	return nil
 }
 
-// readers are arguments of RKE2 that the catalogue has for servers and agents, because RKE2 accepts them
-// on both, and that only some machines read. Other machines do not get them, so that a change does not
-// restart them. Source: rancher/rke2 pkg/rke2/rke2.go, setup: an agent runs neither etcd nor a component
-// of the control plane, and a server runs those that are not disabled.
+// readers are arguments of RKE2 that the catalogue has for servers and agents, because RKE2 accepts
+// them on both, and that only some machines read. Other machines do not get them, so that a change
+// does not restart them. Source: rancher/rke2 pkg/rke2/rke2.go, setup: an agent runs neither etcd
+// nor a component of the control plane, and a server runs those that are not disabled.
 var readers = []struct {
 	prefixes []string
 	read     func(Roles) bool
@@ -228,9 +229,10 @@ func checkSingles(config rkev1.Config) error {
 	return nil
 }
 
-// normalized removes the two dashes before the flags of a component, such as kubelet-arg. k3s removes
-// them as well (pkg/daemons/config, GetArgs), so a flag with dashes must have the same effects as one
-// without. It also removes https:// from the endpoint of a storage. Another value is returned as it is.
+// normalized removes the two dashes before the flags of a component, such as kubelet-arg. k3s
+// removes them as well (pkg/daemons/config, GetArgs), so a flag with dashes must have the same
+// effects as one without. It also removes https:// from the endpoint of a storage. Another value is
+// returned as it is.
 func normalized(name string, value any) any {
 	if text, isText := value.(string); isText && name == "etcd-s3-endpoint" {
 		return endpointHost(text)

@@ -23,9 +23,9 @@ type bound struct {
 	elements int
 }
 
-// bounds are the bounds of the fields that users fill freely. Each machine of a cluster is planned with
-// all of them. An element of a file takes up to 70 bytes, most of them indentation, and up to a hundred
-// bytes in memory. docs/kinds/rkecontrolplane.md has the same table.
+// bounds are the bounds of the fields that users fill freely. Each machine of a cluster is planned
+// with all of them. An element of a file takes up to 70 bytes, most of them indentation, and up to
+// a hundred bytes in memory. docs/kinds/rkecontrolplane.md has the same table.
 var bounds = []bound{
 	{"machineGlobalConfig", 256 << 10, 8 << 10},
 	{"machineSelectorConfig", 256 << 10, 8 << 10},

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// mainConfig is the file of the distribution's configuration that is ours; others beside it are the user's.
+	// mainConfig is the file of the distribution's configuration that is ours; others beside it are
+	// the user's.
 	mainConfig = "50-rancher.yaml"
 	// nodeConfig has labels and taints in a file of their own, because the distribution does not
 	// restart for them: once the Node exists, the manager sets them.
@@ -213,7 +214,8 @@ func (l *look) controlPlane(s settings) {
 // directory of their certificates is set, so that probes know it. The ports are Kubernetes'.
 var components = []struct{ name, port string }{{"kube-controller-manager", "10257"}, {"kube-scheduler", "10259"}}
 
-// embedded are arguments whose value may be a file's content instead of its path. That of one may be the name of a Secret that has it under a key.
+// embedded are arguments whose value may be a file's content instead of its path. That of one may
+// be the name of a Secret that has it under a key.
 var embedded = []string{"audit-policy-file", cloudProviderConfig, "flannel-conf", "etcd-s3-endpoint-ca"}
 
 const (
@@ -334,8 +336,8 @@ func (l layer) value(name string) (value any, given bool) {
 	return l.arguments[at].value, true
 }
 
-// bounded rejects a specification that would cost more than any cluster needs, because each machine is
-// planned with all of it; then it is read.
+// bounded rejects a specification that would cost more than any cluster needs, because each machine
+// is planned with all of it; then it is read.
 func (p *planner) bounded() *fault {
 	if err := checkBounds(&p.Spec); err != nil {
 		return because(rkev1.ConfigInvalidReason, "%v", err)

@@ -4,7 +4,7 @@
 // a machine (machine.go). Rules are checked in order, and the first that objects decides. render.go
 // and the files it names build the content of a plan.
 //
-// It is pure (design decisions D11, D24): the same snapshot gives the same bytes, and nothing in a
+// It is pure: the same snapshot gives the same bytes, and nothing in a
 // plan comes from a UID, a clock or a status that a move loses. It reads releases/ and writes
 // nothing. controllers/rkecontrolplane takes the snapshot and writes the plan Secrets; agent/
 // applies the plans.

@@ -93,7 +93,8 @@ func (l *look) shared(where, kind, name string) (Object, error) {
 	return object, nil
 }
 
-// authorityFile is a file under server/tls of the data directory. The names are k3s' and RKE2's (their documentation, "Using Custom CA Certificates").
+// authorityFile is a file under server/tls of the data directory. The names are k3s' and RKE2's
+// (their documentation, "Using Custom CA Certificates").
 type authorityFile struct {
 	name, permissions string
 	content           []byte
@@ -123,8 +124,9 @@ func (a Authorities) plan(dataDir string) func() ([]plan.File, error) {
 	}
 }
 
-// pinned is a join token that only a server with the cluster's authority gets to see (k3s pkg/clientaccess): the sha256 of the certificate as it is
-// served or, of a chain, of its root in DER.
+// pinned is a join token that only a server with the cluster's authority gets to see (k3s
+// pkg/clientaccess): the sha256 of the certificate as it is served or, of a chain, of its root in
+// DER.
 func pinned(user, password string, authority []byte) string {
 	var chain []*x509.Certificate
 	for block, rest := pem.Decode(authority); block != nil && len(chain) < maxChain; block, rest = pem.Decode(rest) {

@@ -31,7 +31,8 @@ type look struct {
 	joinTo string
 	// registry has all system images, if the user sets it.
 	registry string
-	// otherVersion explains that its kubelet runs another version than its applied plan; empty otherwise.
+	// otherVersion explains that its kubelet runs another version than its applied plan; empty
+	// otherwise.
 	otherVersion string
 	// nodeIPs are the Node's addresses in its plan, if they come from the machine.
 	nodeIPs []string
@@ -133,7 +134,8 @@ func (l *look) addressChanged() string {
 		strings.Join(gone, " and "), listed(has), rkev1.InternalAddressAnnotation)
 }
 
-// delivery is the plan, which is rendered once more: of a hundred that were compared few are delivered, and only those are kept.
+// delivery is the plan, which is rendered once more: of a hundred that were compared few are
+// delivered, and only those are kept.
 func (l *look) delivery() Verdict {
 	if l.room <= 0 {
 		return l.says(rkev1.WaitingForTurnReason, "its plan is written next, after the plans of other machines")
@@ -148,7 +150,8 @@ func (l *look) delivery() Verdict {
 	return v
 }
 
-// redelivery orders the agent to apply the same plan again: the user asked for it after the agent gave up.
+// redelivery orders the agent to apply the same plan again: the user asked for it after the agent
+// gave up.
 func (l *look) redelivery() Verdict {
 	v := l.says(rkev1.PlanDeliveredReason, "its plan was delivered again")
 	v.Delivery = l.order(nil)

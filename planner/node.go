@@ -50,7 +50,8 @@ func (l *look) addresses(s settings) {
 	}
 }
 
-// usable are addresses in the form that Go writes them in, without those that mean one server nowhere else than on itself, each once.
+// usable are addresses in the form that Go writes them in, without those that mean one server
+// nowhere else than on itself, each once.
 func usable(addresses []string) []string {
 	var found []string
 	for _, text := range addresses {
@@ -158,7 +159,8 @@ func (l *look) kubelet(s settings) {
 	s.add("kubelet-arg", "provider-id="+l.ProviderID)
 }
 
-// kubeletLabels are labels of Kubernetes' own that a kubelet may set on its Node (k8s.io/kubelet/pkg/apis, well_known_labels.go).
+// kubeletLabels are labels of Kubernetes' own that a kubelet may set on its Node
+// (k8s.io/kubelet/pkg/apis, well_known_labels.go).
 var kubeletLabels = []string{"kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
 	"beta.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone",
 	"failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"}
@@ -173,7 +175,8 @@ func KubeletMaySet(label string) bool {
 	return slices.Contains(kubeletLabels, label) || within("kubelet.kubernetes.io") || within("node.kubernetes.io")
 }
 
-// CheckLabels finds the first label that a Node cannot have. A kubelet that is given one does not start.
+// CheckLabels finds the first label that a Node cannot have. A kubelet that is given one does not
+// start.
 func CheckLabels(labels map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		if problems := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(labels[name])...); len(problems) > 0 {

@@ -321,7 +321,8 @@ type turns struct {
 	taken []string
 }
 
-// turnsOf reads a concurrency: 1 when empty, without limit when 0, a percentage of the tier rounded up.
+// turnsOf reads a concurrency: 1 when empty, without limit when 0, a percentage of the tier rounded
+// up.
 func turnsOf(concurrency string, machines int) *turns {
 	number, isPercentage := strings.CutSuffix(concurrency, "%")
 	limit, err := strconv.Atoi(number)

@@ -59,7 +59,7 @@ func full(t *testing.T, version string) *world {
 	return w
 }
 
-// TestGoldenPlans has plans to the last field, by distribution and role. The goldens of a release stay: another plan restarts clusters (D24).
+// TestGoldenPlans has plans to the last field, by distribution and role. The goldens of a release stay: another plan restarts clusters.
 func TestGoldenPlans(t *testing.T) {
 	for name, tt := range map[string]struct{ version, server, other, shown string }{
 		"k3s-all-roles":     {"v1.36.3+k3s1", "etcd control-plane worker", "worker", "server-1"},

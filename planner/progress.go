@@ -78,7 +78,8 @@ func stage(data map[string][]byte, checksum string) (reason, message string) {
 	return notTaken(data, checksum)
 }
 
-// applying is how an agent fares that has taken up the plan, and the instruction that takes long, if one does.
+// applying is how an agent fares that has taken up the plan, and the instruction that takes long,
+// if one does.
 func applying(data map[string][]byte, checksum string) (reason, message string) {
 	reason, message = rkev1.ApplyingPlanReason, "its agent is applying the plan"
 	if why := stuck(data, checksum); why != "" {
@@ -183,7 +184,8 @@ type Delivered struct {
 	// Fixed are the values of arguments that cannot change. They are nil if the plan has no
 	// configuration of the distribution.
 	Fixed map[string]string `json:"fixed"`
-	// Token is the checksum of the token that the distribution is started with; empty if it is not known.
+	// Token is the checksum of the token that the distribution is started with; empty if it is not
+	// known.
 	Token string `json:"token,omitempty"`
 	// Broken is why it cannot be read; empty otherwise.
 	Broken string `json:"broken,omitempty"`
@@ -205,7 +207,8 @@ const (
 // maxFixed bounds the number of arguments that cannot change.
 const maxFixed = 16
 
-// MaxDeliveredBytes bounds a Delivered as JSON: each byte of a path, a name or a value may become six.
+// MaxDeliveredBytes bounds a Delivered as JSON: each byte of a path, a name or a value may become
+// six.
 const MaxDeliveredBytes = 6*(maxPathBytes+maxProbeBytes+maxFixed*(maxFixedBytes+40)) + 3*plan.MaxFiles + 2<<10
 
 // NewDelivered reads the plan of a plan Secret, or returns nil if it has none. A tenant may have

@@ -59,8 +59,8 @@ func (p *planner) registryFiles() ([]plan.File, error) {
 }
 
 // CheckSpec returns an error if a control plane's specification has values that no plan may have,
-// whatever the cluster's machines and objects are. Admission calls it, so that the user sees the error
-// where the user writes the value.
+// whatever the cluster's machines and objects are. Admission calls it, so that the user sees the
+// error where the user writes the value.
 func CheckSpec(spec *rkev1.RKEControlPlaneSpec) error {
 	if err := checkBounds(spec); err != nil {
 		return err
@@ -136,7 +136,8 @@ func (p *planner) registryAuth(host string, config rkev1.RegistryConfig) (*plan.
 	return &auth, nil
 }
 
-// isComplete reports whether a registry can be logged in to with a credential, as containerd and the agent do.
+// isComplete reports whether a registry can be logged in to with a credential, as containerd and
+// the agent do.
 func isComplete(a plan.RegistryAuth) bool {
 	pair, err := base64.StdEncoding.DecodeString(a.Auth)
 	if err != nil || a.Auth != "" && !strings.Contains(string(pair), ":") {

@@ -117,7 +117,8 @@ func (l *look) environment() ([]plan.File, error) {
 	return []plan.File{file}, nil
 }
 
-// install is the one instruction: the installer starts the distribution, and restarts it when RESTART_STAMP is another than at its last run.
+// install is the one instruction: the installer starts the distribution, and restarts it when
+// RESTART_STAMP is another than at its last run.
 func (l *look) install(config settings, files []plan.File) (plan.Instruction, error) {
 	name := strings.ToUpper(l.release.Distribution)
 	image := l.release.Image(l.registry)

@@ -15,7 +15,8 @@ import (
 
 // Cluster is a snapshot of a cluster, taken at one time.
 type Cluster struct {
-	// Name of the CAPI Cluster, or of the provisioning Cluster if there is one: what object-authorized-for-clusters lists.
+	// Name of the CAPI Cluster, or of the provisioning Cluster if there is one: what
+	// object-authorized-for-clusters lists.
 	Name string
 	// Namespace of the control plane.
 	Namespace string
@@ -35,7 +36,8 @@ type Cluster struct {
 	Bootstrapped bool
 	// Established: the cluster's API has answered once.
 	Established bool
-	// MadeBy is the ID of the machine that made it, which is the init node also when its plan Secret has lost its marks; empty if that is not known.
+	// MadeBy is the ID of the machine that made it, which is the init node also when its plan
+	// Secret has lost its marks; empty if that is not known.
 	MadeBy string
 	// OlderState is the name of the Secret that remembers it if the Secret is older than the CAPI
 	// Cluster: an earlier Cluster of that name may have left it.
@@ -56,7 +58,7 @@ type Tokens struct{ Server, Agent, Secret string }
 // KeyPair is a certificate and its key, both PEM.
 type KeyPair struct{ Certificate, Key []byte }
 
-// Authorities sign a cluster's certificates (design decision D25).
+// Authorities sign a cluster's certificates.
 type Authorities struct {
 	// Server signs the certificates of servers, Client those for clients, Proxy the API server's
 	// certificate for extensions.
@@ -74,7 +76,8 @@ const (
 	ConfigMapKind = "ConfigMap"
 )
 
-// ObjectKey names an object of the control plane's namespace, or as <namespace>:<name> the Secret of a credential.
+// ObjectKey names an object of the control plane's namespace, or as <namespace>:<name> the Secret
+// of a credential.
 type ObjectKey struct{ Kind, Name string }
 
 // Object is the content of a Secret or a ConfigMap.
@@ -152,12 +155,14 @@ type Secret struct {
 	JoinedTo  string
 	// Retried is the Machine's Retry at the time of the last delivery.
 	Retried string
-	// AgentServer is the server from which the agent has registered, as its cloud names it; empty if the agent does not know.
+	// AgentServer is the server from which the agent has registered, as its cloud names it; empty
+	// if the agent does not know.
 	AgentServer string
 	// SilentSince is the time of the last contact with an agent that has lost its access; zero if
 	// it has not, or if it is unknown.
 	SilentSince time.Time
-	// Overdue: the plan is applied, and for longer than ProbesPatience the machine is not as it should be.
+	// Overdue: the plan is applied, and for longer than ProbesPatience the machine is not as it
+	// should be.
 	Overdue bool
 }
 
@@ -249,7 +254,8 @@ func (u Uses) add(kind, name string, keys ...string) {
 	}
 }
 
-// Of is the part of an object's data that is used. A key that begins with - stands for all that end so.
+// Of is the part of an object's data that is used. A key that begins with - stands for all that end
+// so.
 func (u Uses) Of(key ObjectKey, data map[string][]byte) map[string][]byte {
 	used := map[string][]byte{}
 	for name, value := range data {

@@ -14,15 +14,16 @@ import (
 	"github.com/drover-project/drover/releases"
 )
 
-// settings are arguments of the distribution by name, as they go into its config.yaml: texts, booleans, json.Number, lists and maps.
+// settings are arguments of the distribution by name, as they go into its config.yaml: texts,
+// booleans, json.Number, lists and maps.
 type settings map[string]any
 
 // key matches a valid name in config.yaml; with + its value is added to the value in other files
 // (k3s pkg/configfilearg).
 var key = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\+?$`)
 
-// merge puts a layer over the settings: its values replace earlier ones, and null takes one away. Where names the layer in errors, which never
-// have the value in them: it may be a secret.
+// merge puts a layer over the settings: its values replace earlier ones, and null takes one away.
+// Where names the layer in errors, which never have the value in them: it may be a secret.
 func (s settings) merge(layer []argument, where string, kind func(string) (releases.Kind, bool)) error {
 	var errs []error
 	for _, given := range layer {

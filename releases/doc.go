@@ -1,5 +1,5 @@
 // Package releases is the data about releases of k3s and RKE2: their versions, the image that
-// installs one, and the arguments that its servers and agents take (design decision D22).
+// installs one, and the arguments that its servers and agents take.
 // default.yaml is built in. A ConfigMap of the same form replaces it; Parse reads, bounds and
 // validates it.
 //

@@ -112,8 +112,8 @@ func ExpectNoCondition(tb testing.TB, obj runtime.Object, kind string) {
 	require.Nil(tb, conditions(tb, obj)[kind], "%T has condition %s", obj, kind)
 }
 
-// ExpectObserved expects that all conditions of obj are about its present generation, or about none: kubectl wait
-// waits for that.
+// ExpectObserved expects that all conditions of obj are about its present generation, or about
+// none: kubectl wait waits for that.
 func ExpectObserved(tb testing.TB, obj client.Object) {
 	tb.Helper()
 	all := conditions(tb, obj)

@@ -131,7 +131,8 @@ func (s *server) stop() error {
 	return nil
 }
 
-// findBinary is the first bin/localkube above the working directory, which is this repository's, unless the environment names another.
+// findBinary is the first bin/localkube above the working directory, which is this repository's,
+// unless the environment names another.
 func findBinary() (string, error) {
 	if binary := os.Getenv(binaryVariable); binary != "" {
 		return binary, nil

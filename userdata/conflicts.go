@@ -27,9 +27,10 @@ func Passes(way clouds.UserData, values map[string]any) bool {
 	return way.Flag != ""
 }
 
-// Conflicts returns the options that a user may not set because the driver passes the bootstrap data on as way describes. They
-// conflict without bootstrap data too: Drover passes the user's own data on in the same way. options and files are those that the
-// user set, by flag; name returns the name by which the user knows a flag.
+// Conflicts returns the options that a user may not set because the driver passes the bootstrap
+// data on as way describes. They conflict without bootstrap data too: Drover passes the user's own
+// data on in the same way. options and files are those that the user set, by flag; name returns the
+// name by which the user knows a flag.
 func Conflicts(driver string, way clouds.UserData, options map[string]any, files map[string][]byte, name func(flag string) string) []Conflict {
 	var out []Conflict
 	for _, flag := range way.Excludes {

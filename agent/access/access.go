@@ -29,10 +29,13 @@ import (
 
 // Options of an agent's access.
 type Options struct {
-	// ConnectionFile has the last answer, KeyFile the agent's key. Both are made when they are missing.
+	// ConnectionFile has the last answer, KeyFile the agent's key. Both are made when they are
+	// missing.
 	ConnectionFile, KeyFile string
-	// Server and CA, PEM, are the endpoint's for an agent that is not registered yet, or was with another Server and CA. TokenFile has its bootstrap token; it is
-	// deleted when the agent is registered. Without Server the connection file has to be there, and its token is never renewed.
+	// Server and CA, PEM, are the endpoint's for an agent that is not registered yet, or was with
+	// another Server and CA. TokenFile has its bootstrap token; it is deleted when the agent is
+	// registered. Without Server the connection file has to be there, and its token is never
+	// renewed.
 	Server    string
 	CA        []byte
 	TokenFile string
@@ -46,7 +49,8 @@ type Options struct {
 	Log     logr.Logger
 }
 
-// Access is a registered agent's access. It is the transport of a client whose requests it sends to the endpoint, whatever host they name.
+// Access is a registered agent's access. It is the transport of a client whose requests it sends to
+// the endpoint, whatever host they name.
 type Access struct {
 	o   Options
 	key ed25519.PrivateKey
@@ -71,7 +75,8 @@ type Saved struct {
 	Received
 }
 
-// Received is when an answer came, and the checksum of the Server and CA that the agent had been configured with.
+// Received is when an answer came, and the checksum of the Server and CA that the agent had been
+// configured with.
 type Received struct {
 	ReceivedAt time.Time `json:"receivedAt,omitzero"`
 	Configured string    `json:"configured,omitempty"`
@@ -195,7 +200,8 @@ func (a *Access) register(ctx context.Context) error {
 	}
 }
 
-// RoundTrip sends a request to the endpoint with the token of the moment, and once more with a new one when that is refused.
+// RoundTrip sends a request to the endpoint with the token of the moment, and once more with a new
+// one when that is refused.
 func (a *Access) RoundTrip(request *http.Request) (*http.Response, error) {
 	var body []byte
 	if request.Body != nil {
@@ -244,7 +250,8 @@ func (t *target) send(request *http.Request, body []byte) (*http.Response, error
 	return t.sender.RoundTrip(out)
 }
 
-// fresh is a target whose token is not the refused one, and not past half its life if that can be helped.
+// fresh is a target whose token is not the refused one, and not past half its life if that can be
+// helped.
 func (a *Access) fresh(ctx context.Context, refused *target) (*target, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -273,7 +280,8 @@ func (a *Access) fresh(ctx context.Context, refused *target) (*target, error) {
 	return a.current, nil
 }
 
-// isHalfway reports whether half the token's life is over, by the time since it came: our clock may be another than the endpoint's.
+// isHalfway reports whether half the token's life is over, by the time since it came: our clock may
+// be another than the endpoint's.
 func (a *Access) isHalfway() bool {
 	if a.saved.ExpiresAt == nil || a.saved.IssuedAt == nil {
 		return false
@@ -285,7 +293,8 @@ func (a *Access) isHalfway() bool {
 // firstBackoff is the wait between two requests that failed.
 var firstBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 5 * time.Minute}
 
-// keep makes an answer the one that counts, also where the disk takes nothing: the plan that makes room there comes by it.
+// keep makes an answer the one that counts, also where the disk takes nothing: the plan that makes
+// room there comes by it.
 func (a *Access) keep(answer connect.Answer) error {
 	if a.saved.SecretName != "" && (answer.Namespace != a.saved.Namespace || answer.SecretName != a.saved.SecretName) {
 		return fmt.Errorf("the endpoint names plan Secret %s/%s, which is not the %s/%s that we have", answer.Namespace, answer.SecretName, a.saved.Namespace, a.saved.SecretName)

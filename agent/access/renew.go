@@ -24,7 +24,8 @@ import (
 // requestTimeout bounds one request to the endpoint.
 const requestTimeout = time.Minute
 
-// renew sends one request to register or renew, and another when the endpoint says that our clock is wrong.
+// renew sends one request to register or renew, and another when the endpoint says that our clock
+// is wrong.
 func (a *Access) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

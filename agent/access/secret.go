@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/agent"
 )
 
-// Secret is the plan Secret at the endpoint. Its client knows the core types and no others, to be small.
+// Secret is the plan Secret at the endpoint. Its client knows the core types and no others, to be
+// small.
 type Secret struct {
 	client          rest.Interface
 	namespace, name string
@@ -27,7 +28,8 @@ var _ agent.PlanSecret = (*Secret)(nil)
 
 const secrets = "secrets"
 
-// minWatch is how long a watch lasts at least: a new one is a request, and looks whether the token is to be renewed.
+// minWatch is how long a watch lasts at least: a new one is a request, and looks whether the token
+// is to be renewed.
 const minWatch = 15 * time.Minute
 
 // NewSecret is the plan Secret of a registered agent.

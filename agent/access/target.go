@@ -50,7 +50,8 @@ func newTarget(server string, ca []byte, token string, proxies *proxy.Proxies) (
 	return &target{server: address, ca: ca, token: token, transport: transport, sender: proxies.Transport(transport)}, nil
 }
 
-// parseKubeconfig reads address, certificates and token of a kubeconfig, which may hold them inline only: it names no file or program of ours.
+// parseKubeconfig reads address, certificates and token of a kubeconfig, which may hold them inline
+// only: it names no file or program of ours.
 func parseKubeconfig(content string) (server string, ca []byte, token string, err error) {
 	var config clientcmdv1.Config
 	if err := yaml.Unmarshal([]byte(content), &config); err != nil {

@@ -23,7 +23,8 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// pullTimeout bounds one image from one place. Its instruction may take an hour, so that a place that trickles leaves time for another.
+// pullTimeout bounds one image from one place. Its instruction may take an hour, so that a place
+// that trickles leaves time for another.
 const pullTimeout = 30 * time.Minute
 
 // Puller unpacks images.
@@ -104,7 +105,8 @@ func (p *Puller) pull(ctx context.Context, s source, folder string) error {
 	return unpack(ctx, img, folder, limits)
 }
 
-// onlyTLS refuses to speak without TLS to a registry whose address does not say so. The library would, for private addresses and by redirects.
+// onlyTLS refuses to speak without TLS to a registry whose address does not say so. The library
+// would, for private addresses and by redirects.
 type onlyTLS struct {
 	next  http.RoundTripper
 	plain bool

@@ -89,7 +89,8 @@ func of[V any](all map[string]V, registry string) V {
 	return all["*"]
 }
 
-// mirrored is an image at a mirror. A path of the mirror's address comes before the repository's name, as containerd has it.
+// mirrored is an image at a mirror. A path of the mirror's address comes before the repository's
+// name, as containerd has it.
 func mirrored(r plan.Registries, ref name.Reference, endpoint string, rewrites map[string]string) (source, error) {
 	u, err := plan.ParseEndpoint(endpoint)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// bounds of an image. The largest installer image there is, RKE2's, has some 100 MiB and a dozen files.
+// bounds of an image. The largest installer image there is, RKE2's, has some 100 MiB and a dozen
+// files.
 type bounds struct {
 	layers, entries int
 	bytes           int64
@@ -33,7 +34,8 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// unpacking is one image on its way into a folder. os.Root keeps every path, also one through a link of the image, inside.
+// unpacking is one image on its way into a folder. os.Root keeps every path, also one through a
+// link of the image, inside.
 type unpacking struct {
 	root *os.Root
 	left bounds

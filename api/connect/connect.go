@@ -45,8 +45,9 @@ type Request struct {
 	Hostname string `json:"hostname,omitempty"`
 	Platform string `json:"platform,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// CloudServer is the server as its cloud names it: cloud-init's name of the cloud and the server's ID there, such as
-	// vultr/cb676a46-66fd-4dfb-b839-443f2e6c0b60. It is empty where cloud-init does not know.
+	// CloudServer is the server as its cloud names it: cloud-init's name of the cloud and the
+	// server's ID there, such as vultr/cb676a46-66fd-4dfb-b839-443f2e6c0b60. It is empty where
+	// cloud-init does not know.
 	CloudServer string `json:"cloudServer,omitempty"`
 }
 
@@ -57,7 +58,8 @@ func IsCloudServer(text string) bool { return cloudServer.MatchString(text) }
 
 // Answer is the access an agent gets.
 type Answer struct {
-	// KubeConfig is a kubeconfig to the endpoint, with its certificates and a token that reads and writes the plan Secret.
+	// KubeConfig is a kubeconfig to the endpoint, with its certificates and a token that reads and
+	// writes the plan Secret.
 	KubeConfig string `json:"kubeConfig"`
 	Namespace  string `json:"namespace"`
 	SecretName string `json:"secretName"`
@@ -96,7 +98,8 @@ func DecodeRequest(body []byte, signature string) (Request, error) {
 	return r, nil
 }
 
-// Requests and tokens have the same names: a name with other characters would be part of a path of the API server.
+// Requests and tokens have the same names: a name with other characters would be part of a path of
+// the API server.
 func validNamespace(name string) bool  { return len(validation.IsDNS1123Label(name)) == 0 }
 func validSecretName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 

@@ -20,7 +20,8 @@ const TicketHeader = "Drover-Ticket"
 const (
 	// TokenLife is how long the token of an agent is good for; the agent renews it at half of that.
 	TokenLife = 6 * time.Hour
-	// TicketLife is how long a ticket is good for: an agent that was off for longer is heard as one that is not known yet.
+	// TicketLife is how long a ticket is good for: an agent that was off for longer is heard as one
+	// that is not known yet.
 	TicketLife = 45 * 24 * time.Hour
 	// ticketSeparator is a character that bearer tokens may contain and the API server's own tokens
 	// do not.

@@ -13,11 +13,12 @@ import (
 	"fmt"
 )
 
-// These are the bounds of the work that a tenant's key or certificate costs. A signature with a key of
-// eight primes and 16,384 bits takes ten seconds, which no deadline ends. Reading such a key takes as
-// long, also from a block of PEM that has another type.
+// These are the bounds of the work that a tenant's key or certificate costs. A signature with a key
+// of eight primes and 16,384 bits takes ten seconds, which no deadline ends. Reading such a key
+// takes as long, also from a block of PEM that has another type.
 const (
-	// maxKeyBits bounds RSA keys that we sign with, maxKeySize their encoding, maxAuthorityBits RSA keys that we check signatures with.
+	// maxKeyBits bounds RSA keys that we sign with, maxKeySize their encoding, maxAuthorityBits RSA
+	// keys that we check signatures with.
 	maxKeyBits, maxKeySize, maxAuthorityBits = 4096, 3 << 10, 8192
 	// maxBlocks bounds the blocks in a key's field, because an EC key has its parameters beside it.
 	// maxCertificates bounds the certificates in one field.
@@ -60,8 +61,8 @@ func rsaKey(der []byte) *rsa.PrivateKey {
 	return found
 }
 
-// CheckCertificates rejects certificates in PEM that are too large to read or to verify others with. It
-// accepts text without a certificate.
+// CheckCertificates rejects certificates in PEM that are too large to read or to verify others
+// with. It accepts text without a certificate.
 func CheckCertificates(content []byte) error {
 	if len(content) > maxCertificatesText {
 		return fmt.Errorf("has %d bytes of certificates (limit %d): keep the ones that are needed", len(content), maxCertificatesText)

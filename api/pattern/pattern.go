@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// MaxBytes bounds the text of a pattern, because parsing a long one is expensive too. The CRDs have
-	// the same bound.
+	// MaxBytes bounds the text of a pattern, because parsing a long one is expensive too. The CRDs
+	// have the same bound.
 	MaxBytes = 256
 	// MaxInstructions bounds the compiled program of a pattern. `^.{1,253}$` has about 500
 	// instructions, and an instruction costs about 150 bytes while it is compiled.
@@ -44,7 +44,8 @@ func Check(text string) (instructions int, err error) {
 	return instructions, nil
 }
 
-// ends are the instructions that every program has: the failure at its start and the match at its end.
+// ends are the instructions that every program has: the failure at its start and the match at its
+// end.
 const ends = 2
 
 // estimate returns at least as many instructions as the program of a regular expression has. If that

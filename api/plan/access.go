@@ -53,7 +53,8 @@ var writers = map[string][]Writer{
 // transitions are the changes of the state that an agent may make.
 var transitions = map[State][]State{
 	StatePending: {StateInProgress},
-	// A Secret from a backup may say that a plan is applied on a host that has another by now: its agent takes it up again.
+	// A Secret from a backup may say that a plan is applied on a host that has another by now: its
+	// agent takes it up again.
 	StateSucceeded:  {StateInProgress},
 	StateInProgress: {StateSucceeded, StateFailed},
 }
@@ -88,7 +89,8 @@ func MayWrite(w Writer, before, after map[string][]byte) error {
 	return checkChange(w, before, after)
 }
 
-// checkChange is why a writer may not put a state, a revision or probes in the place of others, or nil.
+// checkChange is why a writer may not put a state, a revision or probes in the place of others, or
+// nil.
 func checkChange(w Writer, before, after map[string][]byte) error {
 	from, to := State(before[KeyState]), State(after[KeyState])
 	was, is := number(before[KeyRevision]), number(after[KeyRevision])

@@ -23,8 +23,8 @@ const (
 	maxID           = 1<<31 - 1
 )
 
-// Decode reads a plan and checks all of it, so that the first step of a plan is not done when the last cannot be. Fields it does not know are
-// passed over: a newer planner may have them.
+// Decode reads a plan and checks all of it, so that the first step of a plan is not done when the
+// last cannot be. Fields it does not know are passed over: a newer planner may have them.
 func Decode(raw []byte) (Plan, error) {
 	var p Plan
 	if len(raw) > MaxBytes {

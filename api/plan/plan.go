@@ -66,7 +66,8 @@ type Command struct {
 	// Env is a list of NAME=value.
 	Env  []string `json:"env,omitempty"`
 	Args []string `json:"args,omitempty"`
-	// Command is looked for in PATH and in the folder. When it and Script are empty it is run.sh in that folder.
+	// Command is looked for in PATH and in the folder. When it and Script are empty it is run.sh in
+	// that folder.
 	Command string `json:"command,omitempty"`
 	// Script is a shell script; Args are its arguments. It comes before Command.
 	Script string `json:"script,omitempty"`
@@ -79,7 +80,8 @@ type Instruction struct {
 	SaveOutput bool `json:"saveOutput,omitempty"`
 }
 
-// PeriodicInstruction runs again and again while the plan stands. Its stdout is kept under its name in KeyPeriodicOutput.
+// PeriodicInstruction runs again and again while the plan stands. Its stdout is kept under its name
+// in KeyPeriodicOutput.
 type PeriodicInstruction struct {
 	Command
 	// PeriodSeconds is DefaultPeriodSeconds when 0.

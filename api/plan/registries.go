@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/api/pattern"
 )
 
-// Registries is a registries.yaml, which a planner writes and the distribution and the agent read (k3s documentation, "Private Registry Configuration";
-// RKE2's is the same).
+// Registries is a registries.yaml, which a planner writes and the distribution and the agent read
+// (k3s documentation, "Private Registry Configuration"; RKE2's is the same).
 type Registries struct {
 	Mirrors map[string]Mirror         `json:"mirrors,omitempty"`
 	Configs map[string]RegistryConfig `json:"configs,omitempty"`

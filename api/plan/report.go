@@ -40,14 +40,17 @@ type AgentStatus struct {
 	// Version of the agent, and Platform such as linux/amd64.
 	Version  string `json:"version,omitempty"`
 	Platform string `json:"platform,omitempty"`
-	// CAChecksum is the sha256, in hex, of the certificates (PEM) by which the agent knows the endpoint: so a next authority is acknowledged.
+	// CAChecksum is the sha256, in hex, of the certificates (PEM) by which the agent knows the
+	// endpoint: so a next authority is acknowledged.
 	CAChecksum string `json:"caChecksum,omitempty"`
 	// Checksum and Attempt identify the plan and the attempt of Message.
 	Checksum string `json:"checksum,omitempty"`
 	Attempt  int    `json:"attempt,omitempty"`
-	// Step is where the last attempt failed, such as "file /etc/x" or "instruction install"; empty when it did not.
+	// Step is where the last attempt failed, such as "file /etc/x" or "instruction install"; empty
+	// when it did not.
 	Step string `json:"step,omitempty"`
-	// Message says why, in the agent's words; without a Step, why the agent cannot go on with the plan. No output of the instruction is in it.
+	// Message says why, in the agent's words; without a Step, why the agent cannot go on with the
+	// plan. No output of the instruction is in it.
 	Message string `json:"message,omitempty"`
 	// Output is the end of the failed instruction's output. It may contain secrets: show it in logs
 	// only, never in conditions.
@@ -56,8 +59,8 @@ type AgentStatus struct {
 	Running string `json:"running,omitempty"`
 	// RetryAt is when the next attempt starts (RFC 3339); empty if none is planned.
 	RetryAt string `json:"retryAt,omitempty"`
-	// Proxy is a proxy of the agent's environment that does not answer, without its credentials, and the
-	// reason. The agent then calls the manager without it. Empty otherwise.
+	// Proxy is a proxy of the agent's environment that does not answer, without its credentials,
+	// and the reason. The agent then calls the manager without it. Empty otherwise.
 	Proxy string `json:"proxy,omitempty"`
 	// Addresses are the server's own addresses, without loopback, link-local addresses and container
 	// networks. Empty if they are not known.
@@ -97,8 +100,9 @@ func DecodeAgentStatus(raw []byte) (AgentStatus, error) {
 	return status, err
 }
 
-// FailedStep returns the step at which the last attempt at the plan failed, and the end of its output; both are empty if the agent
-// reported none. An agent that is not ours reports the output that instructions save, and no status.
+// FailedStep returns the step at which the last attempt at the plan failed, and the end of its
+// output; both are empty if the agent reported none. An agent that is not ours reports the output
+// that instructions save, and no status.
 func FailedStep(data map[string][]byte) (step, output string, err error) {
 	status, err := DecodeAgentStatus(data[KeyAgentStatus])
 	if err != nil || status.Step != "" || status.Message != "" {
@@ -128,7 +132,8 @@ func unmarshal(raw []byte, into any) error {
 	return nil
 }
 
-// Head is the beginning of a text, and Tail its end, of at most so many bytes; neither cuts a character.
+// Head is the beginning of a text, and Tail its end, of at most so many bytes; neither cuts a
+// character.
 func Head(text string, limit int) string {
 	for cut, r := range text {
 		if cut+len(string(r)) > limit {

@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// Where things are when the configuration does not say: system-agent's places (§7.1 of our notes on it).
+// Where things are when the configuration does not say: system-agent's places (§7.1 of our notes on
+// it).
 const (
 	defaultConfig = "/etc/rancher/agent/config.yaml"
 	defaultFolder = "/var/lib/rancher/agent"
@@ -41,7 +42,8 @@ type config struct {
 	EnvironmentFile string `json:"environmentFile"`
 	// Folder has the journal, and is the default place of the others.
 	Folder string `json:"folder"`
-	// Server and CAFile are the endpoint to register at; TokenFile has the bootstrap token and is deleted when it is used up.
+	// Server and CAFile are the endpoint to register at; TokenFile has the bootstrap token and is
+	// deleted when it is used up.
 	Server    string `json:"server"`
 	CAFile    string `json:"caFile"`
 	TokenFile string `json:"tokenFile"`

@@ -1,4 +1,5 @@
-// Command agent is the daemon on a server: it registers at the manager's endpoint and obeys the server's plan. See docs/agent.md.
+// Command agent is the daemon on a server: it registers at the manager's endpoint and obeys the
+// server's plan. See docs/agent.md.
 package main
 
 import (
@@ -57,7 +58,8 @@ func command(env func(string) (string, bool), environ []string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// One line per event, and the time is left to journald, which has it anyway. The libraries' log joins ours.
+			// One line per event, and the time is left to journald, which has it anyway. The
+			// libraries' log joins ours.
 			options := &slog.HandlerOptions{Level: slog.Level(-verbosity), ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 				if a.Key == slog.TimeKey && len(groups) == 0 {
 					return slog.Attr{}

@@ -50,7 +50,8 @@ func main() {
 		return
 	}
 	if filepath.Base(os.Args[0]) == isoimage.Program {
-		// The program that the vSphere driver starts to pack the user data; the image links its name to us.
+		// The program that the vSphere driver starts to pack the user data; the image links its
+		// name to us.
 		if err := isoimage.Command(os.Args[1:], time.Now()); err != nil {
 			fmt.Fprintln(os.Stderr, isoimage.Program+":", err)
 			os.Exit(operation.ExitFailed)

@@ -175,7 +175,8 @@ func (j *jobOptions) settings() (jobrunner.Settings, error) {
 	}.WithDefaults(), nil
 }
 
-// readCA takes certificates only: the bundle becomes a ConfigMap that many may read, which a key must not get into.
+// readCA takes certificates only: the bundle becomes a ConfigMap that many may read, which a key
+// must not get into.
 func (j *jobOptions) readCA() ([]byte, error) {
 	if j.caFile == "" {
 		return nil, nil

@@ -15,12 +15,14 @@ import (
 	"github.com/drover-project/drover/capi"
 )
 
-// maxEntry bounds one entry of the log, in bytes. Others' words are in some: client-go logs an object that it cannot keep, and an error as a server wrote it.
+// maxEntry bounds one entry of the log, in bytes. Others' words are in some: client-go logs an
+// object that it cannot keep, and an error as a server wrote it.
 const maxEntry = 16 << 10
 
 // boundLog has klog, whose flags these are, write its entries to out, each within its bound.
 func boundLog(flags *flag.FlagSet, out io.Writer) error {
-	// By itself klog writes an entry to each lower severity's file as well, and errors to standard error.
+	// By itself klog writes an entry to each lower severity's file as well, and errors to standard
+	// error.
 	for name, value := range map[string]string{"logtostderr": "false", "one_output": "true", "stderrthreshold": "FATAL"} {
 		if err := flags.Set(name, value); err != nil {
 			return fmt.Errorf("setting the log up: %w", err)

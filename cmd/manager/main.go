@@ -1,4 +1,5 @@
-// Command manager runs Drover's controllers, its webhooks and, unless Cluster API is installed already, Cluster API's core.
+// Command manager runs Drover's controllers, its webhooks and, unless Cluster API is installed
+// already, Cluster API's core.
 package main
 
 import (
@@ -27,7 +28,8 @@ func main() {
 	}
 }
 
-// memoryShare is how much of the pod's memory limit Go may use: the pages of the binary, in which all drivers are, count there too. GOMEMLIMIT is obeyed.
+// memoryShare is how much of the pod's memory limit Go may use: the pages of the binary, in which
+// all drivers are, count there too. GOMEMLIMIT is obeyed.
 const memoryShare = 0.85
 
 // lookupEnv is os.LookupEnv, or a test's.

@@ -61,8 +61,8 @@ func (p *plan) newManager(hooks *webhooks) (ctrl.Manager, error) {
 	})
 }
 
-// versionLabels are the labels of the Lease. `drover version` reads the manager's version from them. A
-// version that is not a valid label value is left out.
+// versionLabels are the labels of the Lease. `drover version` reads the manager's version from
+// them. A version that is not a valid label value is left out.
 func versionLabels() map[string]string {
 	if len(validation.IsValidLabelValue(version)) > 0 {
 		return nil
@@ -165,7 +165,8 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})
 }
 
-// addControlPlanes delivers plans. It has a cache of its own for plan Secrets, for the manager's keeps no content of Secrets.
+// addControlPlanes delivers plans. It has a cache of its own for plan Secrets, for the manager's
+// keeps no content of Secrets.
 func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, onInfraMachine func(func(namespace, cluster string))) error {
 	o := p.options
 	opts := cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}
@@ -183,7 +184,8 @@ func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, o
 	}).Register(mgr, plans)
 }
 
-// addPorts serves metrics, health and, when asked for, profiles. They answer before caches are filled, and on every replica.
+// addPorts serves metrics, health and, when asked for, profiles. They answer before caches are
+// filled, and on every replica.
 func (p *plan) addPorts(ctx context.Context, mgr ctrl.Manager, hooks *webhooks) error {
 	o := p.options
 	if err := endpoint.RegisterMetrics(); err != nil {

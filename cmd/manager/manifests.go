@@ -110,7 +110,8 @@ func (o *manifestOptions) print(out io.Writer) error {
 	return nil
 }
 
-// validate names everything that is wrong with the command line at once: the manager itself would say so only in the cluster.
+// validate names everything that is wrong with the command line at once: the manager itself would
+// say so only in the cluster.
 func (o *manifestOptions) validate() error {
 	var p mistakes
 	o.jobs.validate(&p)
@@ -158,7 +159,8 @@ func (o *manifestOptions) validateAgents(p *mistakes) {
 		"--agents-service-type and --agents-node-port need --server-url: without it there is no Service drover-agents")
 }
 
-// clusterctlVariable is a value that is left to `clusterctl init`, which replaces ${NAME} and ${NAME:=default} in the components of a release.
+// clusterctlVariable is a value that is left to `clusterctl init`, which replaces ${NAME} and
+// ${NAME:=default} in the components of a release.
 var clusterctlVariable = regexp.MustCompile(`^\$\{[A-Z_]+(:=[^{}]*)?\}$`)
 
 // isHere reports whether a host is a loopback or unspecified address.

@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/planner"
 )
 
-// planningMemory is the default of Options.Memory. It holds the largest specification (Footprint: about
-// 25 MiB) twice, and 30 usual ones.
+// planningMemory is the default of Options.Memory. It holds the largest specification (Footprint:
+// about 25 MiB) twice, and 30 usual ones.
 const planningMemory = 64 << 20
 
 // fieldOwner is the field manager of this controller.
@@ -85,8 +85,8 @@ type Options struct {
 	WatchFilter string
 	// Workers is the number of clusters that are worked on at a time; 1 by default.
 	Workers int
-	// Memory is the budget of the workers together for specifications, the objects that they name, and
-	// plans; 64 MiB by default.
+	// Memory is the budget of the workers together for specifications, the objects that they name,
+	// and plans; 64 MiB by default.
 	Memory *limit.Bytes
 	// Clock is the real one by default.
 	Clock clock.PassiveClock

@@ -31,7 +31,7 @@ const (
 )
 
 // protect prevents Cluster API from replacing a machine that is being changed, and the one server
-// that has the cluster's data (design decision D23). It also runs if the control plane cannot judge
+// that has the cluster's data. It also runs if the control plane cannot judge
 // its machines, because health checks continue. It does not change a user's own annotation.
 func (r *Reconciler) protect(ctx context.Context, s *scope) error {
 	var errs []error

@@ -32,7 +32,8 @@ type Endpoints struct {
 	CAFile      string `json:"caFile"`
 }
 
-// ReadEndpoints returns where the cloud of the state directory listens; its error wraps ErrNotRunning when the cloud says nothing there.
+// ReadEndpoints returns where the cloud of the state directory listens; its error wraps
+// ErrNotRunning when the cloud says nothing there.
 func ReadEndpoints(stateDir string) (Endpoints, error) {
 	var endpoints Endpoints
 	path := filepath.Join(stateDir, EndpointsFile)

@@ -37,7 +37,8 @@ const (
 	DefaultToken = "default"
 	// FilesHost is the name the file server answers for through the proxy.
 	FilesHost = "files.drover.test"
-	// Where servers have their addresses. The other half of 198.18.0.0/16 is for the pods and services of clusters on them (localkube/config).
+	// Where servers have their addresses. The other half of 198.18.0.0/16 is for the pods and
+	// services of clusters on them (localkube/config).
 	publicRange  = "198.18.0.0/18"
 	privateRange = "198.18.64.0/18"
 	// authorityLife is longer than any local cloud's.
@@ -59,7 +60,8 @@ type Options struct {
 	StateDir string
 	// RootFSDir caches the servers' root file system; needed for nspawn.
 	RootFSDir string
-	// Localkube is a binary that servers find as k3s' installer image in a registry; none if empty (package distribution).
+	// Localkube is a binary that servers find as k3s' installer image in a registry; none if empty
+	// (package distribution).
 	Localkube string
 	// Tokens are the secrets of further API tokens beside the default one, by name.
 	Tokens map[string]string
@@ -261,7 +263,8 @@ func Clean(ctx context.Context, stateDir string) error {
 // Token returns the secret of the default token.
 func (c *Cloud) Token() string { return c.Tokens.Secret(DefaultToken) }
 
-// CAFile returns the path of the certificate of the authority that signed all endpoints, or nothing without a state directory.
+// CAFile returns the path of the certificate of the authority that signed all endpoints, or nothing
+// without a state directory.
 func (c *Cloud) CAFile() string {
 	if c.opts.StateDir == "" {
 		return ""

@@ -115,7 +115,8 @@ func Command(dir string, with func(command *cobra.Command, do func(*Cloud) error
 	return root
 }
 
-// Group is a command that only holds others; without this, one that is misspelt would print help and succeed.
+// Group is a command that only holds others; without this, one that is misspelt would print help
+// and succeed.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,

@@ -15,9 +15,11 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// tunnels is the HTTP proxy that leads unmodified drivers to the cloud: a handler for CONNECT requests.
+// tunnels is the HTTP proxy that leads unmodified drivers to the cloud: a handler for CONNECT
+// requests.
 type tunnels struct {
-	// routes are from "host:port" in lower case, as clients ask for it, to the address that is dialled instead.
+	// routes are from "host:port" in lower case, as clients ask for it, to the address that is
+	// dialled instead.
 	routes map[string]string
 	// running ends all tunnels; http.Server does not know of them any more.
 	running context.Context

@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// InstallerImage is the name of the installer in a registry, as releases.Release.Image has it for the release that localkube stands in for.
+// InstallerImage is the name of the installer in a registry, as releases.Release.Image has it for
+// the release that localkube stands in for.
 const InstallerImage = "rancher/system-agent-installer-k3s:v1.36.3-k3s1"
 
 // Registry keeps images in memory and serves them. Servers find it through registries.yaml. Every

@@ -31,15 +31,16 @@ func main() { plugin.RegisterDriver(&Driver{Driver: digitalocean.NewDriver("", "
 // record in the machine's state.
 type Driver struct {
 	*digitalocean.Driver
-	// AccessToken is always empty. It takes the place of the other's in the record, so that a removal only works where the credential is handed over again.
+	// AccessToken is always empty. It takes the place of the other's in the record, so that a
+	// removal only works where the credential is handed over again.
 	AccessToken string `json:",omitempty"`
 }
 
 // DriverName returns the name of the driver.
 func (d *Driver) DriverName() string { return "drovertest" }
 
-// GetCreateFlags returns flags of every type. Some are odd on purpose: one lacks the driver's prefix, one has a segment that begins with a
-// digit, and some have no environment variable.
+// GetCreateFlags returns flags of every type. Some are odd on purpose: one lacks the driver's
+// prefix, one has a segment that begins with a digit, and some have no environment variable.
 func (d *Driver) GetCreateFlags() []mcnflag.Flag {
 	return []mcnflag.Flag{
 		mcnflag.StringFlag{Name: "drovertest-token", Usage: "API token", EnvVar: tokenVariable},
@@ -73,8 +74,9 @@ func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	return d.setUserData(flags)
 }
 
-// setUserData takes user data in each of the ways that drivers do: the path of a file that is read while the server is made, or at
-// once; text; text that a switch makes a path; base64; and two texts that are joined. Real drivers have one or two of them.
+// setUserData takes user data in each of the ways that drivers do: the path of a file that is read
+// while the server is made, or at once; text; text that a switch makes a path; base64; and two
+// texts that are joined. Real drivers have one or two of them.
 func (d *Driver) setUserData(flags drivers.DriverOptions) error {
 	d.UserDataFile = flags.String("drovertest-userdata")
 	text := flags.String("drovertest-userdata-text")
@@ -109,7 +111,8 @@ func (d *Driver) setUserData(flags drivers.DriverOptions) error {
 	return os.WriteFile(d.UserDataFile, []byte(text), 0o600)
 }
 
-// authorized is the driver that makes servers, with the token; of a machine that was made earlier the environment has it.
+// authorized is the driver that makes servers, with the token; of a machine that was made earlier
+// the environment has it.
 func (d *Driver) authorized() *digitalocean.Driver {
 	d.Driver.AccessToken = cmp.Or(d.Driver.AccessToken, os.Getenv(tokenVariable))
 	return d.Driver

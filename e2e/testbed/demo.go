@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// clusterExample is examples/k3s.yaml as it works here, where servers pull from the local cloud's registry.
+	// clusterExample is examples/k3s.yaml as it works here, where servers pull from the local
+	// cloud's registry.
 	clusterExample = "k3s.yaml"
 	// clusterKubeconfig is where the demo keeps the kubeconfig of the cluster that it makes.
 	clusterKubeconfig = "one.kubeconfig"
@@ -45,7 +46,8 @@ func (t *Testbed) writeClusterExample(context.Context) error {
 	return os.WriteFile(t.in(clusterExample), []byte(text), 0o600)
 }
 
-// withRegistry has the RKEControlPlanes among the manifests pull from a registry, verified by an authority (PEM).
+// withRegistry has the RKEControlPlanes among the manifests pull from a registry, verified by an
+// authority (PEM).
 func withRegistry(manifests, registry string, authority []byte) (string, error) {
 	const divider = "\n---\n"
 	documents := strings.Split(manifests, divider)
@@ -73,7 +75,8 @@ func withRegistry(manifests, registry string, authority []byte) (string, error) 
 	return strings.Join(documents, divider), nil
 }
 
-// Demo shows a cluster of k3s, from its manifests over a change in place to its deletion, and removes every trace, also when a part of it fails.
+// Demo shows a cluster of k3s, from its manifests over a change in place to its deletion, and
+// removes every trace, also when a part of it fails.
 func (t *Testbed) Demo(ctx context.Context) error {
 	run := func(out string) bool { return len(runningPhase.FindAllString(out, -1)) == 2 }
 	changed := func(out string) bool { return strings.Count(out, " 50\n") == 2 }

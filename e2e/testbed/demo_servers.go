@@ -112,7 +112,8 @@ func (t *Testbed) explain(ctx context.Context) error {
 	return errors.Join(append(errs, t.show("kubectl", "-n", "drover-system", "logs", "deployment/drover-manager", "--tail", "20")(ctx))...)
 }
 
-// runningPhase is the phase in the table of drover get or of Machines, not a reason such as JobRunning.
+// runningPhase is the phase in the table of drover get or of Machines, not a reason such as
+// JobRunning.
 var runningPhase = regexp.MustCompile(`\sRunning\s`)
 
 // machinesRunning says when drover get lists exactly n machines and all run.

@@ -58,7 +58,8 @@ func (t *Testbed) awaits(command ...string) func(context.Context) error {
 	}
 }
 
-// register makes the drivers known that the examples and stories use. The built-in ones exist; they are switched on.
+// register makes the drivers known that the examples and stories use. The built-in ones exist; they
+// are switched on.
 func (t *Testbed) register(ctx context.Context) error {
 	url, checksum, err := t.PublishPlugin(ctx, pluginBinary)
 	if err != nil {
@@ -120,7 +121,8 @@ const PluginDriver = "drovertest"
 
 const pluginBinary = "docker-machine-driver-" + PluginDriver
 
-// PublishPlugin puts the plugin's binary on the file server under a name and returns its address and checksum.
+// PublishPlugin puts the plugin's binary on the file server under a name and returns its address
+// and checksum.
 func (t *Testbed) PublishPlugin(ctx context.Context, name string) (url, checksum string, err error) {
 	printed, err := cloud.Ask(ctx, t.CloudDir(), "file", "put", name, filepath.Join(t.BinDir, pluginBinary))
 	if err != nil {

@@ -61,7 +61,8 @@ func (t *Testbed) writeKubectl() error {
 }
 
 const (
-	// cloudAddress is the local cloud's, on the bridge that its servers are plugged into; pods reach it too.
+	// cloudAddress is the local cloud's, on the bridge that its servers are plugged into; pods
+	// reach it too.
 	cloudAddress = "198.18.0.1"
 	// agentsNodePort is where its servers reach the manager, at the same address.
 	agentsNodePort = "30345"

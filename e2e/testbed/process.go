@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// askEvery is how often something is looked at that takes a while. Most looks are a kubectl, whose start alone costs a third of a second of CPU time.
+// askEvery is how often something is looked at that takes a while. Most looks are a kubectl, whose
+// start alone costs a third of a second of CPU time.
 const askEvery = 500 * time.Millisecond
 
 // run starts a built binary, waits for it, and puts the end of its output into the error.
@@ -71,7 +72,8 @@ func (t *Testbed) lookup(name string) (string, error) {
 	return "", fmt.Errorf("%s is not in %s: run make build", name, t.BinDir)
 }
 
-// await asks again, every interval, until done says so or the time is up; a dead process ends the wait at once.
+// await asks again, every interval, until done says so or the time is up; a dead process ends the
+// wait at once.
 func (t *Testbed) await(ctx context.Context, limit time.Duration, process *os.Process, logName string, done func(context.Context) error) error {
 	running, exited := context.WithCancel(ctx)
 	defer exited()

@@ -81,7 +81,8 @@ func withoutAges(table string) string {
 	return strings.Join(kept, " ")
 }
 
-// typed is a command as a user would type it in the project's directory, where the state directory is the usual one.
+// typed is a command as a user would type it in the project's directory, where the state directory
+// is the usual one.
 func (t *Testbed) typed(command []string) string {
 	var words []string
 	for i := 0; i < len(command); i++ {

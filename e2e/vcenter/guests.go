@@ -29,7 +29,8 @@ var (
 	_ Guests = (*Servers)(nil)
 )
 
-// Addresses are guests that are addresses and nothing else; the seeds they were started with are kept for tests.
+// Addresses are guests that are addresses and nothing else; the seeds they were started with are
+// kept for tests.
 type Addresses struct {
 	mu    sync.Mutex
 	count uint8

@@ -43,7 +43,8 @@ func List(ctx context.Context, at Endpoint) ([]Machine, error) {
 	return machines, err
 }
 
-// Destroy ends a virtual machine, in any folder, and removes it, as an administrator would behind everyone's back.
+// Destroy ends a virtual machine, in any folder, and removes it, as an administrator would behind
+// everyone's back.
 func Destroy(ctx context.Context, at Endpoint, name string) error {
 	return inventory(ctx, at, func(client *govmomi.Client, found []mo.VirtualMachine) error {
 		named := slices.DeleteFunc(found, func(vm mo.VirtualMachine) bool { return vm.Name != name })

@@ -43,7 +43,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Simulator is a running vCenter simulator. There can be one in a process, for govmomi's keeps its inventory in package state.
+// Simulator is a running vCenter simulator. There can be one in a process, for govmomi's keeps its
+// inventory in package state.
 type Simulator struct {
 	opts   Options
 	model  *simulator.Model
@@ -53,7 +54,8 @@ type Simulator struct {
 	done   chan struct{}
 }
 
-// Start serves a vCenter with one datacenter, cluster, host, datastore, network and template until Close.
+// Start serves a vCenter with one datacenter, cluster, host, datastore, network and template until
+// Close.
 func Start(ctx context.Context, o Options) (*Simulator, error) {
 	if o.Username == "" || o.Password == "" {
 		return nil, errors.New("a vCenter needs a username and a password")
@@ -112,7 +114,8 @@ func (s *Simulator) furnish(ctx context.Context) error {
 		err = task.Wait(ctx)
 	}
 	if err == nil {
-		// Network cards have the labels that vCenter gives them, by which the driver finds those to replace.
+		// Network cards have the labels that vCenter gives them, by which the driver finds those to
+		// replace.
 		s.change(vm.Reference(), func(vm *simulator.VirtualMachine) []types.PropertyChange {
 			count := 0
 			for _, device := range vm.Config.Hardware.Device {

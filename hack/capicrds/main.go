@@ -1,6 +1,7 @@
-// Command capicrds copies the CRDs of Cluster API from its Go module to capi/crds, from where capi embeds them. Every
-// version but v1beta2 is left out: without Cluster API's conversion webhook, objects of the older ones would be stored
-// corrupted. The files are made at build time and not kept in git.
+// Command capicrds copies the CRDs of Cluster API from its Go module to capi/crds, from where capi
+// embeds them. Every version but v1beta2 is left out: without Cluster API's conversion webhook,
+// objects of the older ones would be stored corrupted. The files are made at build time and not
+// kept in git.
 package main
 
 import (
@@ -22,8 +23,8 @@ const (
 	keepVersion = "v1beta2"
 )
 
-// needed are the CRDs that the embedded reconcilers read, or clusterctl beside them. ClusterClass is among them, so that the
-// manager can reject one with a sentence.
+// needed are the CRDs that the embedded reconcilers read, or clusterctl beside them. ClusterClass
+// is among them, so that the manager can reject one with a sentence.
 var needed = []string{
 	"addons.cluster.x-k8s.io_clusterresourcesetbindings",
 	"addons.cluster.x-k8s.io_clusterresourcesets",

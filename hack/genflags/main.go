@@ -1,5 +1,6 @@
-// Command genflags writes driver/builtin.json: the create flags of every driver linked from the pinned rancher/machine,
-// and that module's version. It is the only program beside cmd/machine that links cloud drivers.
+// Command genflags writes driver/builtin.json: the create flags of every driver linked from the
+// pinned rancher/machine, and that module's version. It is the only program beside cmd/machine that
+// links cloud drivers.
 //
 //	go run ./hack/genflags -o driver/builtin.json -version driver/zz_generated.version.go
 package main
@@ -71,7 +72,8 @@ package driver
 const MachineVersion = %q
 `
 
-// machineVersion is the version this program was linked with, so that the file can never disagree with go.mod.
+// machineVersion is the version this program was linked with, so that the file can never disagree
+// with go.mod.
 func machineVersion() (string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -111,7 +111,8 @@ func run(o options) error {
 	return nil
 }
 
-// build lays one layer for the base files and one per binary, so that a rebuild of one binary changes one layer.
+// build lays one layer for the base files and one per binary, so that a rebuild of one binary
+// changes one layer.
 func build(o options) (v1.Image, error) {
 	links, err := linksOf(o.links)
 	if err == nil {
@@ -186,7 +187,8 @@ func configFile(img v1.Image, o options) (*v1.ConfigFile, error) {
 	return config, nil
 }
 
-// file is one entry of a layer; a name that ends in a slash is a folder, one with a target a symbolic link.
+// file is one entry of a layer; a name that ends in a slash is a folder, one with a target a
+// symbolic link.
 type file struct {
 	name    string
 	mode    int64

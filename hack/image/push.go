@@ -18,7 +18,8 @@ import (
 )
 
 // push pushes OCI tarballs, one per architecture, as one image, and prints its name and digest. The
-// login comes from `docker login` (~/.docker/config.json). Registries on loopback may serve plain HTTP.
+// login comes from `docker login` (~/.docker/config.json). Registries on loopback may serve plain
+// HTTP.
 func push(ctx context.Context, out io.Writer, target string, paths []string) error {
 	if len(paths) == 0 {
 		return errors.New("no tarballs given; usage: image push IMAGE TARBALL [TARBALL]")
@@ -43,7 +44,8 @@ func push(ctx context.Context, out io.Writer, target string, paths []string) err
 	return err
 }
 
-// join makes one index of the images in tarballs. The caller calls cleanup when it no longer reads the index.
+// join makes one index of the images in tarballs. The caller calls cleanup when it no longer reads
+// the index.
 func join(tag name.Tag, paths []string) (index v1.ImageIndex, cleanup func(), err error) {
 	var dirs []string
 	cleanup = func() {

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// tree reads the folders, files and symbolic links below a folder, by name; they belong to root, as all in the image does. In the image they are
-// below another one, which is empty or ends in a slash.
+// tree reads the folders, files and symbolic links below a folder, by name; they belong to root, as
+// all in the image does. In the image they are below another one, which is empty or ends in a
+// slash.
 func tree(root, below string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -25,10 +25,12 @@ const (
 	// answer within a minute after the server runs. Without the host key, drover ssh needs one more
 	// flag; a pod that waits longer costs memory for every machine.
 	contactTimeout = 2 * time.Minute
-	// bootstrapTimeout is for drivers whose bootstrap data goes over SSH: without a login the machine has failed.
+	// bootstrapTimeout is for drivers whose bootstrap data goes over SSH: without a login the
+	// machine has failed.
 	bootstrapTimeout = 5 * time.Minute
 	loginTimeout     = 15 * time.Second
-	// commandsTimeout is for the commands of bootstrap data that has arrived: most scripts that fail do so soon.
+	// commandsTimeout is for the commands of bootstrap data that has arrived: most scripts that
+	// fail do so soon.
 	commandsTimeout = 30 * time.Second
 )
 
@@ -217,8 +219,8 @@ func (s *session) tryLogin(ctx context.Context) (*sshkeys.Client, error) {
 	return client, err
 }
 
-// bootstrapServer makes sure that the bootstrap data is applied once. Drivers with a flag for user data have handed it over
-// when they made the server.
+// bootstrapServer makes sure that the bootstrap data is applied once. Drivers with a flag for user
+// data have handed it over when they made the server.
 func (s *session) bootstrapServer(ctx context.Context) error {
 	if s.reached(state.PhaseBootstrapped) || len(s.bootstrap) == 0 || s.wayErr != nil || s.takesUserData() {
 		s.advance(state.PhaseBootstrapped)

@@ -112,7 +112,8 @@ func (s *session) makeServer(ctx context.Context) error {
 
 // prepare configures the driver with all that a new server gets: tags, an SSH key, user data.
 func (s *session) prepare(ctx context.Context) error {
-	// In an empty directory: a key of an earlier attempt may be registered at the cloud already, which then refuses it.
+	// In an empty directory: a key of an earlier attempt may be registered at the cloud already,
+	// which then refuses it.
 	for _, step := range []func() error{s.dir.Make, s.addNames, s.checkKey, s.addKey, s.addUserData} {
 		if err := step(); err != nil {
 			return err

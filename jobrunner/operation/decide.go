@@ -273,7 +273,8 @@ func (e evidence) whatRemains() action {
 	case foundOne, foundUseless:
 		return removeFound
 	case foundNoneYet, foundNone:
-		// A server without our tags, such as one taken over from Rancher, is known to the driver alone.
+		// A server without our tags, such as one taken over from Rancher, is known to the driver
+		// alone.
 		if failed && e.record == namesID {
 			return map[driverSays]action{driverUnasked: askDriver, saysGone: nothingLeft, saysExists: giveUp, saysNothing: giveUp}[e.driver]
 		}

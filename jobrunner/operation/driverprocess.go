@@ -44,8 +44,8 @@ func (s *session) restore() error {
 	switch isComplete := s.record.Text(cmp.Or(s.profile.ID, "IPAddress")) != ""; {
 	case s.journal.Phase != "":
 	case isComplete:
-		// A machine taken over from Rancher has a record and no journal. If that is complete, its server is a node that lives: the
-		// bootstrap data must not run there again.
+		// A machine taken over from Rancher has a record and no journal. If that is complete, its
+		// server is a node that lives: the bootstrap data must not run there again.
 		s.advance(state.PhaseBootstrapped)
 	case s.record != nil:
 		s.advance(state.PhaseCreated)
@@ -214,7 +214,8 @@ func binaryFailure(err error) error {
 	return fail(reason, class, err)
 }
 
-// credentials are the values of the credential that a record is renewed with: all but where its server is.
+// credentials are the values of the credential that a record is renewed with: all but where its
+// server is.
 func (s *session) credentials() []string {
 	values := make([]string, 0, len(s.request.CredentialEnv))
 	for _, value := range s.request.CredentialEnv {

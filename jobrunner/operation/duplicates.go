@@ -17,13 +17,16 @@ const maxNamed = 4
 
 // duplicates holds the facts about the servers that carry a machine's tag beside the recorded one.
 type duplicates struct {
-	// isListed reports whether the cloud's answer lists the recorded server too: without it the answer is about something else.
+	// isListed reports whether the cloud's answer lists the recorded server too: without it the
+	// answer is about something else.
 	isListed bool
 	// isCopyable reports whether a copy that a user makes of a server carries the server's tags.
 	isCopyable bool
-	// isInert reports whether the servers started without bootstrap data, so that no agent runs on them.
+	// isInert reports whether the servers started without bootstrap data, so that no agent runs on
+	// them.
 	isInert bool
-	// isNew reports whether this attempt made the server: the manager answered about agents before that.
+	// isNew reports whether this attempt made the server: the manager answered about agents before
+	// that.
 	isNew bool
 	// registered is Request.Registered, and recorded the ID of the recorded server.
 	registered, recorded string
@@ -59,9 +62,10 @@ func (d duplicates) judge() (verdict, string) {
 	return nameThem, fmt.Sprintf("the agent has registered from server %s", d.registered)
 }
 
-// settleDuplicates asks the finder once whether the cloud made more than one server for the machine, as it does when the driver's
-// SDK repeats a request whose answer was lost. Each server has the machine's bootstrap data, so that one too many is removed
-// before it can join the cluster, or the machine names it.
+// settleDuplicates asks the finder once whether the cloud made more than one server for the
+// machine, as it does when the driver's SDK repeats a request whose answer was lost. Each server
+// has the machine's bootstrap data, so that one too many is removed before it can join the cluster,
+// or the machine names it.
 func (s *session) settleDuplicates(ctx context.Context) error {
 	recorded := s.profile.ServerID(s.record)
 	if s.finder == nil || recorded == "" {

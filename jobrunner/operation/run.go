@@ -57,10 +57,11 @@ type Options struct {
 	// the directories of package jobrunner.
 	FetchedDir string
 	FlagsDir   string
-	// MarkerRoot is the directory on servers that marks a bootstrap over SSH; /var/lib/drover/userdata when empty. Beside it is the claim of
-	// a host.
+	// MarkerRoot is the directory on servers that marks a bootstrap over SSH;
+	// /var/lib/drover/userdata when empty. Beside it is the claim of a host.
 	MarkerRoot string
-	// DeliveredDir is the directory on servers where user data leaves its mark; userdata.DeliveredDir when empty.
+	// DeliveredDir is the directory on servers where user data leaves its mark;
+	// userdata.DeliveredDir when empty.
 	DeliveredDir string
 	// HostsFile is the file on servers that gets their own name; /etc/hosts when empty.
 	HostsFile string
@@ -115,8 +116,8 @@ func cancellable(ctx context.Context) (context.Context, func()) {
 	return own, func() { stop(); cancel(nil) }
 }
 
-// protect makes all that is secret in a request known to the redactor. The names by which people know a machine are in its
-// bootstrap data too, and must stay.
+// protect makes all that is secret in a request known to the redactor. The names by which people
+// know a machine are in its bootstrap data too, and must stay.
 func protect(redactor *redact.Redactor, request jobrunner.Request, bootstrapData []byte) {
 	machine := request.Machine
 	redactor.Keep(request.InstanceName, machine.Name, machine.Namespace, machine.UID, machine.Kind, machine.ClusterName, request.StateSecret)

@@ -67,7 +67,8 @@ func (s *session) scan(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// lister needs no driver process: the flags of built-in drivers are known, and of others those that their finders need.
+// lister needs no driver process: the flags of built-in drivers are known, and of others those that
+// their finders need.
 func (s *session) lister() (*finder.ByTag, error) {
 	name := s.request.Driver.Name
 	flags, known := driver.Builtin(name)

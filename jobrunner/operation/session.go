@@ -161,8 +161,8 @@ func (s *session) stopDriver() {
 	}
 }
 
-// journalLog is the operation's log: every line without secrets, with its time, to the pod's output and to a ring that is
-// kept in the state.
+// journalLog is the operation's log: every line without secrets, with its time, to the pod's output
+// and to a ring that is kept in the state.
 type journalLog struct {
 	*redact.Writer
 	ring       *ring

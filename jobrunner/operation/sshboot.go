@@ -52,7 +52,8 @@ func (s *session) bootstrapScript() ([]byte, error) {
 	return data, nil
 }
 
-// runOnServer uploads the script where only the user can read it, and has it run as root exactly once.
+// runOnServer uploads the script where only the user can read it, and has it run as root exactly
+// once.
 func (s *session) runOnServer(ctx context.Context, client *sshkeys.Client, script []byte) error {
 	upload := ".drover-bootstrap-" + s.marker()
 	if err := client.WriteFile(ctx, upload, script, 0o600); err != nil {

@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// throttledAfter is how long the cloud must limit a driver's requests before the Job reports it: shorter limits are usual.
+	// throttledAfter is how long the cloud must limit a driver's requests before the Job reports
+	// it: shorter limits are usual.
 	throttledAfter = 10 * time.Second
 	// maxThrottledLine bounds the line of the driver's output that the report contains.
 	maxThrottledLine = 300
 )
 
-// throttling finds in the log that the cloud limits the driver's requests. Some SDKs repeat such a request until the Job's deadline:
-// the driver returns no error, but the SDK logs each answer.
+// throttling finds in the log that the cloud limits the driver's requests. Some SDKs repeat such a
+// request until the Job's deadline: the driver returns no error, but the SDK logs each answer.
 type throttling struct {
 	// classify returns the class of a line; nil for none.
 	classify func(line string) string
@@ -69,8 +70,8 @@ func (t *throttling) end() {
 	t.since, t.line = time.Time{}, ""
 }
 
-// classify returns the class of a text from the driver. The machine's own names may contain the words that tell classes apart;
-// shorter names are parts of other words.
+// classify returns the class of a text from the driver. The machine's own names may contain the
+// words that tell classes apart; shorter names are parts of other words.
 func (s *session) classify(text string) string {
 	const minName = 8
 	for _, name := range []string{s.request.InstanceName, s.request.Machine.Name} {
@@ -103,8 +104,8 @@ func (s *session) watchCall(ctx context.Context, call func() error) error {
 	}
 }
 
-// reportThrottling saves in the state that the cloud limits the driver's requests, or that it no longer does, at most once per
-// saveInterval. The manager watches the state.
+// reportThrottling saves in the state that the cloud limits the driver's requests, or that it no
+// longer does, at most once per saveInterval. The manager watches the state.
 func (s *session) reportThrottling(ctx context.Context) {
 	if time.Since(s.reported) < saveInterval {
 		return

@@ -30,8 +30,8 @@ func (s *session) learnWay() {
 // takesUserData reports whether the driver passes user data to the server.
 func (s *session) takesUserData() bool { return userdata.Passes(s.way, s.values) }
 
-// withholdUserData leaves the driver's flag for user data empty, with its switches as they will be: the driver gets its values
-// more than once, and may open a file at once that is not there yet.
+// withholdUserData leaves the driver's flag for user data empty, with its switches as they will be:
+// the driver gets its values more than once, and may open a file at once that is not there yet.
 func (s *session) withholdUserData() error {
 	if !s.takesUserData() {
 		return nil

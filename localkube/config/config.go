@@ -40,7 +40,8 @@ const (
 type Config struct {
 	Role              Role
 	DataDir, NodeName string
-	// Token is the password of a server, or the text by which an agent joins. AgentToken is the password of agents.
+	// Token is the password of a server, or the text by which an agent joins. AgentToken is the
+	// password of agents.
 	Token, AgentToken string
 	// Server is where an agent joins.
 	Server string

@@ -132,7 +132,8 @@ func (m *machine) prepareNode(ctx context.Context, files identity.NodeFiles, pod
 	return func() error { return <-started }, nil
 }
 
-// Cleanup takes every trace of the node off a machine on which nothing runs any more; the data directory stays.
+// Cleanup takes every trace of the node off a machine on which nothing runs any more; the data
+// directory stays.
 func Cleanup(ctx context.Context, dataDir string) error {
 	return node.Clean(ctx, datadir.Dir(filepath.Join(dataDir, "agent")), node.Runtime{Root: containerdRoot, State: containerdState})
 }

@@ -54,7 +54,8 @@ func openAuthority(path, name string) (*authority, error) {
 	return &authority{content, pair}, nil
 }
 
-// config is good from now on, also by clocks that are behind ours, and for kubeadm's time of an authority.
+// config is good from now on, also by clocks that are behind ours, and for kubeadm's time of an
+// authority.
 func config(c cert.Config) *pkiutil.CertConfig {
 	c.NotBefore = time.Now().Add(-5 * time.Minute)
 	return &pkiutil.CertConfig{Config: c, EncryptionAlgorithm: kubeadmapi.EncryptionAlgorithmECDSAP256}

@@ -45,7 +45,8 @@ const (
 type Server struct {
 	// DataDir is the one of k3s, NodeName and Address are the machine's as a node.
 	DataDir, NodeName, Address string
-	// Names and addresses of the API server beside the node's own, URL where this machine's components reach it.
+	// Names and addresses of the API server beside the node's own, URL where this machine's
+	// components reach it.
 	Names []string
 	URL   string
 }

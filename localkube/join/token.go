@@ -31,7 +31,8 @@ func ParseToken(text string) (Token, error) {
 	return Token{checksum: checksum, user: user, password: password}, nil
 }
 
-// trusts reports whether an authority is the one that the token names: by the text of its certificate or, of a chain, by its root.
+// trusts reports whether an authority is the one that the token names: by the text of its
+// certificate or, of a chain, by its root.
 func (t Token) trusts(authority []byte) bool {
 	sums := [][32]byte{sha256.Sum256(authority)}
 	if chain, err := cert.ParseCertsPEM(authority); err == nil && len(chain) > 1 {

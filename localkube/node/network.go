@@ -21,8 +21,9 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
 		return fmt.Errorf("enabling IP forwarding: %w", err)
 	}
-	// Traffic to pods and services that do not exist does not leave by the default route, and service addresses have a route on
-	// machines that have no default route: kube-proxy rewrites them only after the kernel has found one.
+	// Traffic to pods and services that do not exist does not leave by the default route, and
+	// service addresses have a route on machines that have no default route: kube-proxy rewrites
+	// them only after the kernel has found one.
 	_, pods, err := net.ParseCIDR(n.Pods)
 	if err != nil {
 		return fmt.Errorf("reading the range of pods: %w", err)

@@ -93,7 +93,8 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 			return nil, errors.Join(fmt.Errorf("removing the remains of an earlier run: %w", err), lock.Close())
 		}
 	}
-	// Cgroups and iptables chains have the same names in another Kubernetes: taking ours away would take away its pods.
+	// Cgroups and iptables chains have the same names in another Kubernetes: taking ours away would
+	// take away its pods.
 	err = errors.Join(
 		process.AwaitPort(ctx, kubeletName, cfg.Address, kubeletPort),
 		process.AwaitPort(ctx, proxyName, net.IPv4(127, 0, 0, 1), proxyPort),
@@ -213,7 +214,8 @@ func (n *Node) await(ctx context.Context, wanted func(*corev1.Node) bool) (node 
 	return nil, errors.Join(context.Cause(ctx), last)
 }
 
-// Stop ends the node's processes and, unless it is packaged, its pods, and takes every trace off the machine.
+// Stop ends the node's processes and, unless it is packaged, its pods, and takes every trace off
+// the machine.
 func (n *Node) Stop(ctx context.Context) error {
 	n.Supervisor.Stop(proxyName, stopGrace)
 	n.Supervisor.Stop(kubeletName, stopGrace)

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// followNodes routes to the pods of other nodes for as long as this process lives. kube-proxy's identity is taken, for a kubelet sees its own node only.
+// followNodes routes to the pods of other nodes for as long as this process lives. kube-proxy's
+// identity is taken, for a kubelet sees its own node only.
 func (n *Node) followNodes(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", n.Files.Proxy)
 	if err != nil {
@@ -41,7 +42,8 @@ func (n *Node) followNodes(ctx context.Context) error {
 	return nil
 }
 
-// route does something about the route to a node's pods. Nodes are neighbours: the way is their address.
+// route does something about the route to a node's pods. Nodes are neighbours: the way is their
+// address.
 func (n *Node) route(obj any, do func(*netlink.Route) error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok || node.Name == n.Name {

@@ -73,7 +73,8 @@ type child struct {
 func New() *Supervisor {
 	s := &Supervisor{fail: make(chan error, 1), thread: make(chan func())}
 	go func() {
-		// The kernel sends the parent-death signal when the thread that started a child ends, so one that never does starts them all.
+		// The kernel sends the parent-death signal when the thread that started a child ends, so
+		// one that never does starts them all.
 		runtime.LockOSThread()
 		for start := range s.thread {
 			start()
@@ -151,7 +152,8 @@ func (s *Supervisor) launch(c *child) error {
 		return strings.HasSuffix(strings.ToLower(name), "_proxy") || name == "NOTIFY_SOCKET"
 	})
 	cmd.Stdout, cmd.Stderr = log, log
-	// A process group of its own: Ctrl-C reaches the parent only, and the children are stopped in order.
+	// A process group of its own: Ctrl-C reaches the parent only, and the children are stopped in
+	// order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.mu.Lock()
 	defer c.mu.Unlock()

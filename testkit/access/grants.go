@@ -11,8 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Grant is one verb on one resource, as RBAC writes it: a subresource follows its resource after a slash, the core group is
-// empty, * is everything. An empty Name is every name.
+// Grant is one verb on one resource, as RBAC writes it: a subresource follows its resource after a
+// slash, the core group is empty, * is everything. An empty Name is every name.
 type Grant struct {
 	Verb, Group, Resource, Name string
 }
@@ -89,8 +89,8 @@ func Compare(granted, used []Grant) Difference {
 
 const marker = "// +kubebuilder:rbac:"
 
-// Markers are the rules that the source of a folder says it needs, as controller-gen reads them; subfolders are not looked
-// into.
+// Markers are the rules that the source of a folder says it needs, as controller-gen reads them;
+// subfolders are not looked into.
 func Markers(tb testing.TB, dir string) []rbacv1.PolicyRule {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

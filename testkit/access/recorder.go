@@ -37,7 +37,8 @@ type Recorder struct {
 	refused map[Grant]bool
 }
 
-// NewRecorder starts a recorder before the API server that config leads to; of config's identity nothing is used.
+// NewRecorder starts a recorder before the API server that config leads to; of config's identity
+// nothing is used.
 func NewRecorder(tb testing.TB, config *rest.Config) *Recorder {
 	tb.Helper()
 	r := &Recorder{uses: map[Grant]bool{}, refused: map[Grant]bool{},

@@ -2,16 +2,19 @@ package v3
 
 // Conditions of a NodeDriver. Polarity is positive; each is absent until its step was reached.
 const (
-	// ReadyCondition is True when the driver's kinds are served and agree with the driver; it sums up the others.
+	// ReadyCondition is True when the driver's kinds are served and agree with the driver; it sums
+	// up the others.
 	ReadyCondition = "Ready"
-	// ValidCondition is True when the spec is well formed; it carries the warning about weak checksums.
+	// ValidCondition is True when the spec is well formed; it carries the warning about weak
+	// checksums.
 	ValidCondition = "Valid"
-	// DownloadedCondition is True when the binary was downloaded, verified and cached; True at once for built-in drivers.
+	// DownloadedCondition is True when the binary was downloaded, verified and cached; True at once
+	// for built-in drivers.
 	DownloadedCondition = "Downloaded"
 	// InstalledCondition is True when the driver answered with its flags.
 	InstalledCondition = "Installed"
-	// SchemaCompatibleCondition is False when a change of the driver would drop or retype a field that machines use; the old kinds stay. It carries
-	// the warnings about annotations.
+	// SchemaCompatibleCondition is False when a change of the driver would drop or retype a field
+	// that machines use; the old kinds stay. It carries the warnings about annotations.
 	SchemaCompatibleCondition = "SchemaCompatible"
 	// ActiveCondition is True when the kinds are established in the API.
 	ActiveCondition = "Active"
@@ -27,7 +30,8 @@ const (
 	InstalledReason    = "Installed"
 	CompatibleReason   = "Compatible"
 	WeakChecksumReason = "WeakChecksum"
-	// DoubtfulAnnotationsReason: an annotation matches no flag of the driver, or one is missing that says how it takes user data.
+	// DoubtfulAnnotationsReason: an annotation matches no flag of the driver, or one is missing
+	// that says how it takes user data.
 	DoubtfulAnnotationsReason = "DoubtfulAnnotations"
 	BuiltinReason             = "Builtin"
 	UnknownBuiltinReason      = "UnknownBuiltin"

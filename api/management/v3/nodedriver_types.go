@@ -14,13 +14,15 @@ const (
 	PublicCredentialFieldsAnnotation = "publicCredentialFields"
 	// PrivateCredentialFieldsAnnotation lists credential fields that are secret.
 	PrivateCredentialFieldsAnnotation = "privateCredentialFields"
-	// OptionalCredentialFieldsAnnotation lists credential fields that may be left out of the credential.
+	// OptionalCredentialFieldsAnnotation lists credential fields that may be left out of the
+	// credential.
 	OptionalCredentialFieldsAnnotation = "optionalCredentialFields"
 	// PasswordFieldsAnnotation lists further fields that are secret.
 	PasswordFieldsAnnotation = "passwordFields"
 	// DefaultsAnnotation lists field:value pairs.
 	DefaultsAnnotation = "defaults"
-	// FileAliasesAnnotation lists schemaField:driverField pairs: the user gives content, the driver gets a path.
+	// FileAliasesAnnotation lists schemaField:driverField pairs: the user gives content, the driver
+	// gets a path.
 	FileAliasesAnnotation = "nodedriver.cattle.io/file-to-field-aliases"
 	// UserDataAnnotation declares how the driver takes user data, for drivers that Drover does not
 	// know; see docs/kinds/nodedriver.md.
@@ -29,9 +31,8 @@ const (
 	UIFieldHintsAnnotation = "io.cattle.nodedriver/ui-field-hints"
 )
 
-// NodeDriver makes a docker-machine driver known: its flags become the kinds <X>Config, <X>MachineTemplate and
-// <X>Machine.
-//
+// NodeDriver makes a docker-machine driver known: its flags become the kinds <X>Config,
+// <X>MachineTemplate and <X>Machine.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=nd,categories=drover
 // +kubebuilder:metadata:labels={"clusterctl.cluster.x-k8s.io=","clusterctl.cluster.x-k8s.io/move="}
@@ -57,7 +58,8 @@ type NodeDriver struct {
 // +kubebuilder:validation:XValidation:rule="self.url.startsWith('local://') || self.url.startsWith('https://') || self.url.startsWith('http://')",message="url must be local:// for a built-in driver, or the https:// or http:// address of the driver's binary, tar.gz or zip"
 // +kubebuilder:validation:XValidation:rule="self.url.startsWith('local://') || !self.active || size(self.checksum) > 0 || self.insecureSkipChecksum",message="an active external driver needs spec.checksum (sha256 or sha512 of what url serves), or spec.insecureSkipChecksum: true to accept any content"
 type NodeDriverSpec struct {
-	// DisplayName is the driver's own name, as in docker-machine-driver-<name>. Defaults to the object's name.
+	// DisplayName is the driver's own name, as in docker-machine-driver-<name>. Defaults to the
+	// object's name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=57
 	DisplayName string `json:"displayName,omitempty"`
@@ -83,25 +85,29 @@ type NodeDriverSpec struct {
 	// Builtin marks a driver that Drover brings along; it cannot be removed, only made inactive.
 	// +optional
 	Builtin bool `json:"builtin,omitempty"`
-	// Active makes the driver's kinds appear. Making it inactive again keeps the kinds while machines exist.
+	// Active makes the driver's kinds appear. Making it inactive again keeps the kinds while
+	// machines exist.
 	// +kubebuilder:default=false
 	Active bool `json:"active"`
-	// AddCloudCredential asks for the credential's schema even while inactive; kept for compatibility.
+	// AddCloudCredential asks for the credential's schema even while inactive; kept for
+	// compatibility.
 	// +optional
 	AddCloudCredential bool `json:"addCloudCredential,omitempty"`
 	// WhitelistDomains lists hosts a user interface may reach; kept, not read.
 	// +optional
 	WhitelistDomains []string `json:"whitelistDomains,omitempty"`
 
-	// InsecureSkipChecksum accepts an external driver without a checksum. An addition to Rancher's fields.
+	// InsecureSkipChecksum accepts an external driver without a checksum. An addition to Rancher's
+	// fields.
 	// +optional
 	// +kubebuilder:default=false
 	InsecureSkipChecksum bool `json:"insecureSkipChecksum"`
 	// Version is free text; changing it reads the driver again. An addition to Rancher's fields.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// ProviderIDTemplate says how an external driver's record becomes a providerID, such as mycloud://{Region}/{InstanceID}:
-	// names in braces are fields of the driver's own record. Built-in drivers need none. An addition to Rancher's fields.
+	// ProviderIDTemplate says how an external driver's record becomes a providerID, such as
+	// mycloud://{Region}/{InstanceID}: names in braces are fields of the driver's own record.
+	// Built-in drivers need none. An addition to Rancher's fields.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^([a-z][a-z0-9-]*://.*)?$`
@@ -129,13 +135,15 @@ type NodeDriverStatus struct {
 	// AppliedVersion is the spec's version that the kinds were made from.
 	// +optional
 	AppliedVersion string `json:"appliedVersion,omitempty"`
-	// AppliedDockerMachineVersion is the version of rancher/machine whose flags the kinds of a built-in driver were made from.
+	// AppliedDockerMachineVersion is the version of rancher/machine whose flags the kinds of a
+	// built-in driver were made from.
 	// +optional
 	AppliedDockerMachineVersion string `json:"appliedDockerMachineVersion,omitempty"`
 	// DriverName is the name the driver answers to.
 	// +optional
 	DriverName string `json:"driverName,omitempty"`
-	// Digest is the sha256 of the verified binary, under which it is cached; empty for built-in drivers.
+	// Digest is the sha256 of the verified binary, under which it is cached; empty for built-in
+	// drivers.
 	// +optional
 	Digest string `json:"digest,omitempty"`
 	// Fields is the number of fields the driver's flags became.

@@ -5,8 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Config is free-form configuration by key, such as the arguments of k3s or RKE2. Values are kept as they were written, so that no number
-// loses a digit. Its schema is an object without properties: with any, the API server would drop keys whose value is null.
+// Config is free-form configuration by key, such as the arguments of k3s or RKE2. Values are kept
+// as they were written, so that no number loses a digit. Its schema is an object without
+// properties: with any, the API server would drop keys whose value is null.
 type Config map[string]apiextensionsv1.JSON
 
 // ClusterConfiguration is the configuration of a cluster, with the field names of Rancher's
@@ -14,7 +15,8 @@ type Config map[string]apiextensionsv1.JSON
 type ClusterConfiguration struct {
 	// +optional
 	UpgradeStrategy ClusterUpgradeStrategy `json:"upgradeStrategy,omitempty,omitzero"`
-	// ChartValues are Helm values for the distribution's own charts, by chart. They are kept and not yet acted on.
+	// ChartValues are Helm values for the distribution's own charts, by chart. They are kept and
+	// not yet acted on.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -28,12 +30,13 @@ type ClusterConfiguration struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +nullable
 	MachineGlobalConfig Config `json:"machineGlobalConfig,omitempty"`
-	// MachineSelectorConfig are arguments for the machines that a selector matches; a later entry wins.
+	// MachineSelectorConfig are arguments for the machines that a selector matches; a later entry
+	// wins.
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	MachineSelectorConfig []RKESystemConfig `json:"machineSelectorConfig,omitempty"`
-	// MachineSelectorFiles are files for the machines that a selector matches. At most 100 Secrets and ConfigMaps are read for a cluster, and of them
-	// 4 MiB.
+	// MachineSelectorFiles are files for the machines that a selector matches. At most 100 Secrets
+	// and ConfigMaps are read for a cluster, and of them 4 MiB.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	MachineSelectorFiles []RKEProvisioningFiles `json:"machineSelectorFiles,omitempty"`
@@ -52,20 +55,22 @@ type ClusterConfiguration struct {
 	// DataDirectories cannot be changed later.
 	// +optional
 	DataDirectories DataDirectories `json:"dataDirectories,omitempty,omitzero"`
-	// ProvisionGeneration: another number has every machine install and restart the distribution again.
+	// ProvisionGeneration: another number has every machine install and restart the distribution
+	// again.
 	// +optional
 	ProvisionGeneration int64 `json:"provisionGeneration,omitempty"`
 }
 
-// ClusterUpgradeStrategy is how many machines change at a time, and how they are drained before. Concurrency is a number or a percentage, 1
-// when empty, without limit when 0.
+// ClusterUpgradeStrategy is how many machines change at a time, and how they are drained before.
+// Concurrency is a number or a percentage, 1 when empty, without limit when 0.
 type ClusterUpgradeStrategy struct {
 	// ControlPlaneConcurrency is how many control planes change at a time.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+%?)?$')",message="a concurrency is a number such as 2, or a percentage such as 10%"
 	ControlPlaneConcurrency string `json:"controlPlaneConcurrency,omitempty"`
-	// ControlPlaneDrainOptions is how control planes are drained. It is kept, and nothing is drained before a change yet.
+	// ControlPlaneDrainOptions is how control planes are drained. It is kept, and nothing is
+	// drained before a change yet.
 	// +optional
 	ControlPlaneDrainOptions DrainOptions `json:"controlPlaneDrainOptions,omitempty,omitzero"`
 	// WorkerConcurrency is how many workers change at a time.
@@ -73,7 +78,8 @@ type ClusterUpgradeStrategy struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+%?)?$')",message="a concurrency is a number such as 2, or a percentage such as 10%"
 	WorkerConcurrency string `json:"workerConcurrency,omitempty"`
-	// WorkerDrainOptions is how workers are drained. It is kept, and nothing is drained before a change yet.
+	// WorkerDrainOptions is how workers are drained. It is kept, and nothing is drained before a
+	// change yet.
 	// +optional
 	WorkerDrainOptions DrainOptions `json:"workerDrainOptions,omitempty,omitzero"`
 }

@@ -7,20 +7,24 @@ const (
 	ReadyCondition = "Ready"
 	// PausedCondition is True while the Cluster or the machine is paused.
 	PausedCondition = "Paused"
-	// ClusterReadyCondition is True when the CAPI Machine and Cluster are found and the cluster's infrastructure is provisioned.
+	// ClusterReadyCondition is True when the CAPI Machine and Cluster are found and the cluster's
+	// infrastructure is provisioned.
 	ClusterReadyCondition = "ClusterReady"
 	// DriverReadyCondition is True when the machine's driver is known and can be run.
 	DriverReadyCondition = "DriverReady"
 	// BootstrapReadyCondition is True when the bootstrap data is there.
 	BootstrapReadyCondition = "BootstrapReady"
-	// CredentialReadyCondition is True when the cloud credential was found, may be used here, and is complete.
+	// CredentialReadyCondition is True when the cloud credential was found, may be used here, and
+	// is complete.
 	CredentialReadyCondition = "CredentialReady"
-	// CreateJobCondition is Unknown while a create Job runs, True when one succeeded, False when the last one failed.
+	// CreateJobCondition is Unknown while a create Job runs, True when one succeeded, False when
+	// the last one failed.
 	CreateJobCondition = "CreateJob"
 	// StateStoredCondition is True when the server's record, SSH key and addresses are stored.
 	StateStoredCondition = "StateStored"
-	// BootstrapDeliveredCondition is True when the Job has seen on the server that the bootstrap data arrived, Unknown when it could not
-	// look, False when it surely did not arrive or its script has failed; then the machine is not Ready and its server is kept for a look.
+	// BootstrapDeliveredCondition is True when the Job has seen on the server that the bootstrap
+	// data arrived, Unknown when it could not look, False when it surely did not arrive or its
+	// script has failed; then the machine is not Ready and its server is kept for a look.
 	BootstrapDeliveredCondition = "BootstrapDelivered"
 	// ServerExistsCondition is True if the cloud listed the server at the last scan, False if it
 	// listed the server once and no longer does, Unknown if no scan can determine this or none has
@@ -28,7 +32,8 @@ const (
 	ServerExistsCondition = "ServerExists"
 	// ProviderIDKnownCondition is True when spec.providerID is set.
 	ProviderIDKnownCondition = "ProviderIDKnown"
-	// DeleteJobCondition is Unknown while a remove Job runs, True when the server is gone, False when the last one failed.
+	// DeleteJobCondition is Unknown while a remove Job runs, True when the server is gone, False
+	// when the last one failed.
 	DeleteJobCondition = "DeleteJob"
 )
 
@@ -50,7 +55,8 @@ const (
 	BootstrapSecretMissingReason   = "BootstrapSecretMissing"
 	BootstrapSecretInvalidReason   = "BootstrapSecretInvalid"
 	UserDataTooLargeReason         = "UserDataTooLarge"
-	// BootstrapFormatUnknownReason of a condition that is True: the data is handed over, but most likely nothing reads it.
+	// BootstrapFormatUnknownReason of a condition that is True: the data is handed over, but most
+	// likely nothing reads it.
 	BootstrapFormatUnknownReason = "BootstrapFormatUnknown"
 	// DeliveredReason, NotVerifiedReason and NotDeliveredReason are the reasons of
 	// BootstrapDelivered, with BootstrapFailedReason.
@@ -65,14 +71,16 @@ const (
 	CredentialInvalidReason    = "CredentialInvalid"
 	CredentialNotSharedReason  = "CredentialNotShared"
 	CredentialNotNeededReason  = "CredentialNotNeeded"
-	// CredentialRecalledReason: the credential's Secret is gone or unusable; the one that was used last, kept in the state Secret, removes the server.
+	// CredentialRecalledReason: the credential's Secret is gone or unusable; the one that was used
+	// last, kept in the state Secret, removes the server.
 	CredentialRecalledReason = "CredentialRecalled"
 	CredentialReadyReason    = "CredentialReady"
 	SpecInvalidReason        = "SpecInvalid"
 	NameTooLongReason        = "NameTooLong"
 	NameTakenReason          = "NameTaken"
 	JobRunningReason         = "JobRunning"
-	// ThrottledReason: the Job runs, and the cloud limits the request rate: the driver repeats its request.
+	// ThrottledReason: the Job runs, and the cloud limits the request rate: the driver repeats its
+	// request.
 	ThrottledReason         = "Throttled"
 	JobPendingReason        = "JobPending"
 	JobQueuedReason         = "JobQueued"
@@ -80,12 +88,14 @@ const (
 	JobCancelledReason      = "JobCancelled"
 	WaitingForRetryReason   = "WaitingForRetry"
 	AttemptsExhaustedReason = "AttemptsExhausted"
-	// WaitingForQuotaReason, WaitingForCapacityReason and WaitingForRateLimitReason: the cloud refused another machine that asks
-	// for the same with the same credential. One at a time asks again, and the others follow.
+	// WaitingForQuotaReason, WaitingForCapacityReason and WaitingForRateLimitReason: the cloud
+	// refused another machine that asks for the same with the same credential. One at a time asks
+	// again, and the others follow.
 	WaitingForQuotaReason     = "WaitingForQuota"
 	WaitingForCapacityReason  = "WaitingForCapacity"
 	WaitingForRateLimitReason = "WaitingForRateLimit"
-	// CreateErrorReason and DeleteErrorReason are the values of status.failureReason, as in Cluster API's MachineStatusError.
+	// CreateErrorReason and DeleteErrorReason are the values of status.failureReason, as in Cluster
+	// API's MachineStatusError.
 	CreateErrorReason    = "CreateError"
 	DeleteErrorReason    = "DeleteError"
 	StateStoredReason    = "StateStored"
@@ -107,12 +117,13 @@ const (
 	// its server yet, because the Machine's hooks run first. This also happens if a user deletes
 	// only the infra machine, which deletes the Machine.
 	WaitingForMachineDeletionReason = "WaitingForMachineDeletion"
-	// RemovalBegunReason: the machine is not being deleted, but the removal of its server was begun: a move or a restore forgot the deletion.
+	// RemovalBegunReason: the machine is not being deleted, but the removal of its server was
+	// begun: a move or a restore forgot the deletion.
 	RemovalBegunReason = "RemovalBegun"
 	DeletingReason     = "Deleting"
 )
 
-// Failure classes (design decision D8); the values of status.lastAttempt.class.
+// Failure classes; the values of status.lastAttempt.class.
 const (
 	ClassInvalid      = "Invalid"
 	ClassUnauthorized = "Unauthorized"

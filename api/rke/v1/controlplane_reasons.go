@@ -2,12 +2,14 @@ package v1
 
 // Conditions of an RKEControlPlane and of its machines, beside Ready and Paused.
 const (
-	// AvailableCondition of an RKEControlPlane is True while its API answers; Cluster API shows it on the Cluster.
+	// AvailableCondition of an RKEControlPlane is True while its API answers; Cluster API shows it
+	// on the Cluster.
 	AvailableCondition = "Available"
 	// ReconciledCondition is True if the actual state matches the specification. On a CAPI Machine
 	// its message says why the machine waits.
 	ReconciledCondition = "Reconciled"
-	// PlanAppliedCondition of a CAPI Machine is True when its agent has applied the plan it was given, False when that failed for good.
+	// PlanAppliedCondition of a CAPI Machine is True when its agent has applied the plan it was
+	// given, False when that failed for good.
 	PlanAppliedCondition = "PlanApplied"
 	// WarningsCondition of an RKEControlPlane is True while a part of its specification has no
 	// effect, or cannot be checked; otherwise it is absent.
@@ -20,7 +22,8 @@ const (
 	MachinesExistReason = "MachinesExist"
 	// ClusterHasAnotherReason: the Cluster has another control plane.
 	ClusterHasAnotherReason = "ClusterHasAnotherControlPlane"
-	// AuthorityInvalidReason: a Secret with one of the cluster's authorities, most likely the user's own, cannot be used.
+	// AuthorityInvalidReason: a Secret with one of the cluster's authorities, most likely the
+	// user's own, cannot be used.
 	AuthorityInvalidReason = "AuthorityInvalid"
 	// EndpointInvalidReason: the user's address of the cluster's API is not valid in a kubeconfig.
 	EndpointInvalidReason = "EndpointInvalid"
@@ -28,7 +31,8 @@ const (
 	ClusterSecretMissingReason = "ClusterSecretMissing"
 	// WarningsReason: the message has them.
 	WarningsReason = "SpecificationHasWarnings"
-	// APIAnswersReason and APINotReachedReason: whether the manager reaches the cluster's API by its kubeconfig.
+	// APIAnswersReason and APINotReachedReason: whether the manager reaches the cluster's API by
+	// its kubeconfig.
 	APIAnswersReason    = "APIAnswers"
 	APINotReachedReason = "APINotReached"
 	// PlanAppliedReason: the plan that the machine was given last is applied.
@@ -41,7 +45,8 @@ const (
 	// KubernetesVersionUnknownReason: the catalogue of releases does not contain this minor version
 	// of k3s or RKE2.
 	KubernetesVersionUnknownReason = "KubernetesVersionUnknown"
-	// KubernetesVersionSkewReason: the cluster's servers cannot go to this version from the one that they run.
+	// KubernetesVersionSkewReason: the cluster's servers cannot go to this version from the one
+	// that they run.
 	KubernetesVersionSkewReason = "KubernetesVersionSkew"
 	// ReleasesInvalidReason: the catalogue that replaces the built-in one cannot be read.
 	ReleasesInvalidReason = "ReleasesInvalid"
@@ -50,12 +55,15 @@ const (
 	NoControlPlaneMachineReason = "NoControlPlaneMachine"
 	// EtcdLostReason: the cluster had been made, and the machines that held its data are gone.
 	EtcdLostReason = "EtcdLost"
-	// WaitingForTokensReason and WaitingForAuthoritiesReason: the cluster's own Secrets are not there yet.
+	// WaitingForTokensReason and WaitingForAuthoritiesReason: the cluster's own Secrets are not
+	// there yet.
 	WaitingForTokensReason      = "WaitingForTokens"
 	WaitingForAuthoritiesReason = "WaitingForAuthorities"
-	// ReferencesExceededReason: the specification names more Secrets and ConfigMaps, or larger ones, than the manager reads for one cluster.
+	// ReferencesExceededReason: the specification names more Secrets and ConfigMaps, or larger
+	// ones, than the manager reads for one cluster.
 	ReferencesExceededReason = "ReferencesExceeded"
-	// PlansExceededReason: so much is in the plan Secrets of the cluster that it is not all looked at.
+	// PlansExceededReason: so much is in the plan Secrets of the cluster that it is not all looked
+	// at.
 	PlansExceededReason = "PlansExceeded"
 	// ConfigInvalidReason: k3s or RKE2 would reject a value of the configuration.
 	ConfigInvalidReason = "ConfigInvalid"
@@ -81,7 +89,8 @@ const (
 	ReconciledReason = "AllReconciled"
 )
 
-// Reasons for which a machine is not yet as the specification says, in the order in which a machine passes them.
+// Reasons for which a machine is not yet as the specification says, in the order in which a machine
+// passes them.
 const (
 	NoRoleReason                     = "NoRole"
 	OperatingSystemUnsupportedReason = "OperatingSystemUnsupported"
@@ -90,9 +99,11 @@ const (
 	MachineDeletingReason = "MachineDeleting"
 	// WaitingForPlanSecretReason: the bootstrap provider has not made the machine's plan Secret yet.
 	WaitingForPlanSecretReason = "WaitingForPlanSecret"
-	// WaitingForServerReason: the infra machine is not provisioned, so neither its providerID nor its addresses are known.
+	// WaitingForServerReason: the infra machine is not provisioned, so neither its providerID nor
+	// its addresses are known.
 	WaitingForServerReason = "WaitingForServer"
-	// NodeOfEarlierServerReason: the cluster has a Node of the machine with the provider ID of an earlier server, and a kubelet reports it.
+	// NodeOfEarlierServerReason: the cluster has a Node of the machine with the provider ID of an
+	// earlier server, and a kubelet reports it.
 	NodeOfEarlierServerReason = "NodeOfEarlierServer"
 	// WaitingForControlPlaneReason: the machine joins a server that is not ready for it.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
@@ -113,26 +124,32 @@ const (
 	// PlanFailedReason: the agent has tried as often as the plan allows.
 	PlanFailedReason       = "PlanFailed"
 	WaitingForProbesReason = "WaitingForProbes"
-	// ProbesFailingReason: minutes after the plan was applied, or after all was well, some probes are not healthy.
+	// ProbesFailingReason: minutes after the plan was applied, or after all was well, some probes
+	// are not healthy.
 	ProbesFailingReason = "ProbesFailing"
-	// KubernetesVersionDiffersReason: minutes after the plan was applied, the kubelet runs another version than the plan installed.
+	// KubernetesVersionDiffersReason: minutes after the plan was applied, the kubelet runs another
+	// version than the plan installed.
 	KubernetesVersionDiffersReason = "KubernetesVersionDiffers"
-	// ServerTokenChangedReason: the state Secret has another serverToken than the server was started with.
+	// ServerTokenChangedReason: the state Secret has another serverToken than the server was
+	// started with.
 	ServerTokenChangedReason = "ServerTokenChanged"
-	// AddressChangedReason: the server does not have the address that its applied plan uses for its Node.
+	// AddressChangedReason: the server does not have the address that its applied plan uses for its
+	// Node.
 	AddressChangedReason = "AddressChanged"
 	// UpToDateReason: the plan is applied and all probes are healthy.
 	UpToDateReason = "PlanUpToDate"
 )
 
-// DataSecretAvailableCondition of an RKEBootstrap is True when the Secret with its script is there; the name is the one that Cluster API's own
-// bootstrap provider has for it.
+// DataSecretAvailableCondition of an RKEBootstrap is True when the Secret with its script is there;
+// the name is the one that Cluster API's own bootstrap provider has for it.
 const DataSecretAvailableCondition = "DataSecretAvailable"
 
-// Reasons of an RKEBootstrap's conditions, beside those that machines and control planes have, and of events about agents.
+// Reasons of an RKEBootstrap's conditions, beside those that machines and control planes have, and
+// of events about agents.
 const (
 	DataSecretAvailableReason = "Available"
-	// AgentSecretsMissingReason: the Secrets by which a server's agent is known are gone, both of them.
+	// AgentSecretsMissingReason: the Secrets by which a server's agent is known are gone, both of
+	// them.
 	AgentSecretsMissingReason = "AgentSecretsMissing"
 	// ServerURLMissingReason: the manager does not know by which address servers reach it.
 	ServerURLMissingReason = "ServerURLMissing"
@@ -142,11 +159,13 @@ const (
 	ControlPlaneTakenReason = "ControlPlaneTaken"
 	// TokenReplayedReason: a bootstrap token was used by a second agent, which was refused.
 	TokenReplayedReason = "TokenReplayed"
-	// RegistrationsRefusedReason: an address asked the endpoint too often with tokens or keys that are not known.
+	// RegistrationsRefusedReason: an address asked the endpoint too often with tokens or keys that
+	// are not known.
 	RegistrationsRefusedReason = "RegistrationsRefused"
 	// CertificateAnnouncedReason: the endpoint has a new certificate, which it uses after agents
 	// have had the time to learn its authority.
 	CertificateAnnouncedReason = "CertificateAnnounced"
-	// CertificateUnverifiedReason: servers are to verify the endpoint by authorities of their own, and may not have the one that signed its certificate.
+	// CertificateUnverifiedReason: servers are to verify the endpoint by authorities of their own,
+	// and may not have the one that signed its certificate.
 	CertificateUnverifiedReason = "CertificateUnverified"
 )

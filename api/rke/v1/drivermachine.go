@@ -46,7 +46,8 @@ func (m DriverMachine) SetProviderID(id string) error {
 	return unstructured.SetNestedField(m.Object, id, "spec", ProviderIDField)
 }
 
-// CredentialName is the credential as the spec names it or, when it names none, the one that made the server.
+// CredentialName is the credential as the spec names it or, when it names none, the one that made
+// the server.
 func (m DriverMachine) CredentialName() string {
 	named, _, _ := unstructured.NestedString(m.Object, "spec", CommonField, "cloudCredentialSecretName")
 	used, _, _ := unstructured.NestedString(m.Object, "status", "cloudCredentialSecretName")
@@ -66,7 +67,8 @@ func (m DriverMachine) SSHContact() SSHContact {
 // Status is the status, typed.
 func (m DriverMachine) Status() (RKEMachineStatus, error) {
 	var status RKEMachineStatus
-	// Not by the unstructured converter, which lets a number that is too large for its field wrap around.
+	// Not by the unstructured converter, which lets a number that is too large for its field wrap
+	// around.
 	raw, err := json.Marshal(m.Object["status"])
 	if err != nil {
 		return status, fmt.Errorf("encoding the status: %w", err)

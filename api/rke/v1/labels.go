@@ -6,7 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Labels and annotations. Those under rke.cattle.io are Rancher's, those under drover.cattle.io are additions.
+// Labels and annotations. Those under rke.cattle.io are Rancher's, those under drover.cattle.io are
+// additions.
 const (
 	// CAPIMachineLabel on the infra machine and its Job names the CAPI Machine.
 	CAPIMachineLabel = "rke.cattle.io/capi-machine-name"
@@ -23,8 +24,9 @@ const (
 	NodeMachineLabel = "rke.cattle.io/machine"
 	// HostnameLengthLimitAnnotation limits the server's name, 10 to 63.
 	HostnameLengthLimitAnnotation = "rke.cattle.io/hostname-length-limit"
-	// ForceRemoveAnnotation (Rancher's) lets a machine go after its remove Job failed; read like AbandonAnnotation,
-	// so it must repeat the machine's name and Rancher's plain "true" does nothing.
+	// ForceRemoveAnnotation (Rancher's) lets a machine go after its remove Job failed; read like
+	// AbandonAnnotation, so it must repeat the machine's name and Rancher's plain "true" does
+	// nothing.
 	ForceRemoveAnnotation = "provisioning.cattle.io/force-machine-remove"
 
 	// AttemptLabel on a Job is its number.
@@ -38,33 +40,39 @@ const (
 	// PeriodicLabel marks ServerScans that the manager created periodically: true, or unused if no
 	// machine named the credential any more.
 	PeriodicLabel = "drover.cattle.io/periodic"
-	// AbandonAnnotation on an infra machine that is being deleted gives its server up; the value must be the machine's name.
+	// AbandonAnnotation on an infra machine that is being deleted gives its server up; the value
+	// must be the machine's name.
 	AbandonAnnotation = "drover.cattle.io/abandon"
-	// RemoveRestoredAnnotation on an infra machine that waits with OwnerUnknownReason has its server removed; the value must be the
-	// machine's name.
+	// RemoveRestoredAnnotation on an infra machine that waits with OwnerUnknownReason has its
+	// server removed; the value must be the machine's name.
 	RemoveRestoredAnnotation = "drover.cattle.io/remove-restored"
-	// RetryAnnotation on an infra machine asks for another attempt at once, or to deliver a plan again that its agent gave up; any new
-	// value counts once.
+	// RetryAnnotation on an infra machine asks for another attempt at once, or to deliver a plan
+	// again that its agent gave up; any new value counts once.
 	RetryAnnotation = "drover.cattle.io/retry"
-	// AllowedNamespacesAnnotation on a credential Secret lists namespaces (comma-separated, or *) whose machines and control planes may use it.
+	// AllowedNamespacesAnnotation on a credential Secret lists namespaces (comma-separated, or *)
+	// whose machines and control planes may use it.
 	AllowedNamespacesAnnotation = "drover.cattle.io/allowed-namespaces"
 	// RequestHashAnnotation on a Job is a hash of its request.
 	RequestHashAnnotation = "drover.cattle.io/request-hash"
-	// BlockMoveAnnotation, which is clusterctl's, on an infra machine or its state Secret holds `clusterctl move` up while a Job may run.
+	// BlockMoveAnnotation, which is clusterctl's, on an infra machine or its state Secret holds
+	// `clusterctl move` up while a Job may run.
 	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
 	// MoveLabel, which is clusterctl's, on a user's Secret has `clusterctl move` take it along.
 	MoveLabel = "clusterctl.cluster.x-k8s.io/move"
-	// TaggedUIDAnnotation on a state Secret is the machine UID in the tags of its servers, which stays when a restored machine gets another.
+	// TaggedUIDAnnotation on a state Secret is the machine UID in the tags of its servers, which
+	// stays when a restored machine gets another.
 	TaggedUIDAnnotation = "drover.cattle.io/tagged-uid"
-	// CleanByPlanAnnotation on an infra machine that is being deleted asks for its host to be cleaned by the machine's agent, for its Job could not over SSH; the
-	// value is the UID in the host's claim.
+	// CleanByPlanAnnotation on an infra machine that is being deleted asks for its host to be
+	// cleaned by the machine's agent, for its Job could not over SSH; the value is the UID in the
+	// host's claim.
 	CleanByPlanAnnotation = "drover.cattle.io/clean-by-plan"
 	// PodAccountAnnotation on a state Secret names the service account of the pods that write it.
 	PodAccountAnnotation = "drover.cattle.io/pod-account"
 
 	// MachineFinalizer keeps an infra machine until its server is gone.
 	MachineFinalizer = "drover.cattle.io/machine"
-	// ControlPlaneFinalizer keeps an RKEControlPlane, and with it the cluster's authorities, while its Cluster has machines.
+	// ControlPlaneFinalizer keeps an RKEControlPlane, and with it the cluster's authorities, while
+	// its Cluster has machines.
 	ControlPlaneFinalizer = "drover.cattle.io/controlplane"
 	// NodeDriverFinalizer keeps a NodeDriver's kinds until no machine uses them.
 	NodeDriverFinalizer = "drover.cattle.io/nodedriver"
@@ -76,11 +84,13 @@ const (
 	MachineCredentialSecretType = "rke.cattle.io/machine-credential"
 	// MachineRequestSecretType is the type of the Secret a Job reads its request from.
 	MachineRequestSecretType = "drover.cattle.io/machine-request"
-	// CloudCredentialSecretType is the type of a credential in a cluster's namespace; Opaque is accepted too.
+	// CloudCredentialSecretType is the type of a credential in a cluster's namespace; Opaque is
+	// accepted too.
 	CloudCredentialSecretType = "provisioning.cattle.io/cloud-credential"
 )
 
-// Allows reports whether a namespace is the object's own, or its AllowedNamespacesAnnotation names it.
+// Allows reports whether a namespace is the object's own, or its AllowedNamespacesAnnotation names
+// it.
 func Allows(obj metav1.Object, namespace string) bool {
 	if obj.GetNamespace() == namespace {
 		return true
@@ -98,11 +108,13 @@ func Allows(obj metav1.Object, namespace string) bool {
 const (
 	// ClusterNameLabel on the objects of a cluster names it.
 	ClusterNameLabel = "rke.cattle.io/cluster-name"
-	// EtcdRoleLabel, ControlPlaneRoleLabel and WorkerRoleLabel on a CAPI Machine are "true" for the roles it has.
+	// EtcdRoleLabel, ControlPlaneRoleLabel and WorkerRoleLabel on a CAPI Machine are "true" for the
+	// roles it has.
 	EtcdRoleLabel         = "rke.cattle.io/etcd-role"
 	ControlPlaneRoleLabel = "rke.cattle.io/control-plane-role"
 	WorkerRoleLabel       = "rke.cattle.io/worker-role"
-	// MachineIDLabel on an RKEBootstrap is the machine's identity in plans. Unlike a UID it is the same after a move (design decision D24).
+	// MachineIDLabel on an RKEBootstrap is the machine's identity in plans. Unlike a UID it is the
+	// same after a move.
 	MachineIDLabel = "rke.cattle.io/machine-id"
 	// MachineNodeNameLabel on a CAPI Machine is the name of its Node; default: the server's host
 	// name.
@@ -110,8 +122,9 @@ const (
 	// TokenBurnedAnnotation on a machine's plan and bootstrap Secrets means that its agent has
 	// reported, and that the token registers no other agent.
 	TokenBurnedAnnotation = "drover.cattle.io/token-burned"
-	// ArmedForAnnotation on a machine's bootstrap Secret is the create attempt that its token is for, and CreateAttemptAnnotation the one that the infra
-	// machine is about to start, with whose server the earlier ones' may not be confused. Other infrastructure providers know neither.
+	// ArmedForAnnotation on a machine's bootstrap Secret is the create attempt that its token is
+	// for, and CreateAttemptAnnotation the one that the infra machine is about to start, with whose
+	// server the earlier ones' may not be confused. Other infrastructure providers know neither.
 	ArmedForAnnotation      = "drover.cattle.io/armed-for"
 	CreateAttemptAnnotation = "drover.cattle.io/create-attempt"
 	// ReadmitAgentAnnotation on an RKEBootstrap requests a token for an agent whose key was
@@ -132,14 +145,18 @@ const (
 	InitNodeMachineIDLabel = "rke.cattle.io/init-node-machine-id"
 	// JoinURLAnnotation on a plan Secret is where other machines join this one.
 	JoinURLAnnotation = "rke.cattle.io/join-url"
-	// PlanRetriedAnnotation on a plan Secret stands for the value that RetryAnnotation of the infra machine had when the plan was delivered last.
+	// PlanRetriedAnnotation on a plan Secret stands for the value that RetryAnnotation of the infra
+	// machine had when the plan was delivered last.
 	PlanRetriedAnnotation = "drover.cattle.io/plan-retried"
-	// JoinedToAnnotation on a plan Secret is the join URL that its machine was given; "-" for the init node.
+	// JoinedToAnnotation on a plan Secret is the join URL that its machine was given; "-" for the
+	// init node.
 	JoinedToAnnotation = "rke.cattle.io/joined-to"
-	// AgentSeenAnnotation on a plan Secret is when its agent was given access last, in RFC 3339: an agent that runs renews it.
+	// AgentSeenAnnotation on a plan Secret is when its agent was given access last, in RFC 3339: an
+	// agent that runs renews it.
 	AgentSeenAnnotation = "drover.cattle.io/agent-seen"
-	// AgentServerAnnotation on a plan Secret is the server from which its agent has registered, as the server's cloud names it: cloud-init's
-	// name of the cloud and the server's ID there. Absent if the agent does not know.
+	// AgentServerAnnotation on a plan Secret is the server from which its agent has registered, as
+	// the server's cloud names it: cloud-init's name of the cloud and the server's ID there. Absent
+	// if the agent does not know.
 	AgentServerAnnotation = "drover.cattle.io/agent-server"
 	// CleansAnnotation on a plan Secret means that its plan cleans the host; the value is the value
 	// of CleanByPlanAnnotation.
@@ -148,13 +165,15 @@ const (
 	// of its Node, in addition to the ones of its infra machine.
 	NodeLabelsAnnotation = "rke.cattle.io/labels"
 	NodeTaintsAnnotation = "rke.cattle.io/taints"
-	// RunningVersionAnnotation on a CAPI Machine is the version that its control plane wrote into spec.version, which otherwise is a user's.
+	// RunningVersionAnnotation on a CAPI Machine is the version that its control plane wrote into
+	// spec.version, which otherwise is a user's.
 	RunningVersionAnnotation = "drover.cattle.io/running-version"
 	// AddressAnnotation and InternalAddressAnnotation on a CAPI Machine are addresses, separated by
 	// commas, that replace the addresses of its infra machine.
 	AddressAnnotation         = "rke.cattle.io/address"
 	InternalAddressAnnotation = "rke.cattle.io/internal-address"
-	// AuthorizedForClustersAnnotation on a Secret or ConfigMap lists the clusters, separated by commas, that may have it as a file.
+	// AuthorizedForClustersAnnotation on a Secret or ConfigMap lists the clusters, separated by
+	// commas, that may have it as a file.
 	AuthorizedForClustersAnnotation = "rke.cattle.io/object-authorized-for-clusters"
 )
 

@@ -16,8 +16,9 @@ type RKECommonNodeConfig struct {
 	// Taints are put on the Node.
 	// +optional
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// CloudCredentialSecretName names the Secret with the cloud's credential: name, or namespace:name.
-	// A Secret in another namespace must name this namespace in its annotation drover.cattle.io/allowed-namespaces.
+	// CloudCredentialSecretName names the Secret with the cloud's credential: name, or
+	// namespace:name. A Secret in another namespace must name this namespace in its annotation
+	// drover.cattle.io/allowed-namespaces.
 	// +optional
 	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
 	// SSHContact is how the Job logs in to the server; an addition to Rancher's fields.
@@ -44,7 +45,8 @@ type RKEMachineStatus struct {
 	DriverHash string `json:"driverHash,omitempty"`
 	// +optional
 	DriverURL string `json:"driverUrl,omitempty"`
-	// CloudCredentialSecretName is the credential that made the server; used when spec.common names none.
+	// CloudCredentialSecretName is the credential that made the server; used when spec.common names
+	// none.
 	// +optional
 	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
 	// FailureReason and FailureMessage say why creating or deleting failed last.
@@ -81,7 +83,8 @@ type RKEMachineStatus struct {
 	// NextAttemptTime is when the next Job may start after a failure.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
-	// HeldBy is the machine of this namespace that the cloud refused, while this one waits for its turn to ask for the same.
+	// HeldBy is the machine of this namespace that the cloud refused, while this one waits for its
+	// turn to ask for the same.
 	// +optional
 	HeldBy string `json:"heldBy,omitempty"`
 }

@@ -9,7 +9,8 @@ import (
 var (
 	// GroupVersion is the group and version of the static kinds in this package.
 	GroupVersion = schema.GroupVersion{Group: "rke.cattle.io", Version: "v1"}
-	// MachineGroupVersion is the group and version of the <Driver>Machine and <Driver>MachineTemplate kinds.
+	// MachineGroupVersion is the group and version of the <Driver>Machine and
+	// <Driver>MachineTemplate kinds.
 	MachineGroupVersion = schema.GroupVersion{Group: "rke-machine.cattle.io", Version: "v1"}
 	// MachineConfigGroupVersion is the group and version of the <Driver>Config kinds.
 	MachineConfigGroupVersion = schema.GroupVersion{Group: "rke-machine-config.cattle.io", Version: "v1"}

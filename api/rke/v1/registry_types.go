@@ -35,7 +35,8 @@ type Mirror struct {
 
 // RegistryConfig is how a registry is spoken to.
 type RegistryConfig struct {
-	// AuthConfigSecretName is a Secret of type rke.cattle.io/auth-config, kubernetes.io/basic-auth or kubernetes.io/dockerconfigjson.
+	// AuthConfigSecretName is a Secret of type rke.cattle.io/auth-config, kubernetes.io/basic-auth
+	// or kubernetes.io/dockerconfigjson.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	AuthConfigSecretName string `json:"authConfigSecretName,omitempty"`
@@ -43,7 +44,8 @@ type RegistryConfig struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
-	// CABundle are the certificates of the authorities of the registry: PEM, once more in base64 (base64 -w0 ca.crt), as in the data of a Secret.
+	// CABundle are the certificates of the authorities of the registry: PEM, once more in base64
+	// (base64 -w0 ca.crt), as in the data of a Secret.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty"`
 	// InsecureSkipVerify: the certificate of the registry is not checked.

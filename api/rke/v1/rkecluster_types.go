@@ -5,9 +5,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// RKECluster is the infrastructure cluster of Cluster API for every driver: Drover makes no network or load balancer, so
-// it is provisioned at once, with the control plane endpoint the user gives, if any.
-//
+// RKECluster is the infrastructure cluster of Cluster API for every driver: Drover makes no network
+// or load balancer, so it is provisioned at once, with the control plane endpoint the user gives,
+// if any.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=rkc,categories={cluster-api,drover}
 // +kubebuilder:subresource:status
@@ -35,8 +35,9 @@ type RKEClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="(has(self.host) && self.host != '') == (has(self.port) && self.port != 0)",message="controlPlaneEndpoint needs host and port, or neither: give the port of the cluster's API too, mostly 6443"
 	// +kubebuilder:validation:XValidation:rule="!has(self.host) || self.host == '' || self.host.matches('^([A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*)$')",message="controlPlaneEndpoint.host is a DNS name or an IP address alone, such as api.example.com or fd00::1: no scheme, no brackets, and the port in port"
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
-	// FailureDomains are the zones or regions that Cluster API spreads the control plane over, as the driver's option for them
-	// names them: us-east-2a of Amazon EC2, us-central1-a of Google, 1 of Azure.
+	// FailureDomains are the zones or regions that Cluster API spreads the control plane over, as
+	// the driver's option for them names them: us-east-2a of Amazon EC2, us-central1-a of Google, 1
+	// of Azure.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -9,7 +9,7 @@ import (
 )
 
 // RKEControlPlane is the desired state of a cluster of k3s or RKE2: version, configuration, and
-// operations on it. It owns no machines (design decision D21), so it has neither spec.version nor
+// operations on it. It owns no machines, so it has neither spec.version nor
 // spec.replicas: machines come from MachineDeployments, and their labels say which of them are
 // control planes.
 //
@@ -77,9 +77,8 @@ func (c *RKEControlPlane) ownerCluster() types.UID {
 	return ""
 }
 
-// RKEControlPlaneSpec is the desired state of an RKEControlPlane. Data directories are where servers keep their cluster: another one later
-// would be an empty cluster.
-//
+// RKEControlPlaneSpec is the desired state of an RKEControlPlane. Data directories are where
+// servers keep their cluster: another one later would be an empty cluster.
 // +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.k8sDistro) ? self.dataDirectories.k8sDistro : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.k8sDistro) ? oldSelf.dataDirectories.k8sDistro : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
 // +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.systemAgent) ? self.dataDirectories.systemAgent : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.systemAgent) ? oldSelf.dataDirectories.systemAgent : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
 // +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.provisioning) ? self.dataDirectories.provisioning : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.provisioning) ? oldSelf.dataDirectories.provisioning : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another cluster to use another directory"
@@ -100,16 +99,20 @@ type RKEControlPlaneSpec struct {
 	// +optional
 	// +nullable
 	LocalClusterAuthEndpoint LocalClusterAuthEndpoint `json:"localClusterAuthEndpoint,omitempty,omitzero"`
-	// ETCDSnapshotCreate asks for a snapshot; another generation asks again. It is kept and not yet carried out.
+	// ETCDSnapshotCreate asks for a snapshot; another generation asks again. It is kept and not yet
+	// carried out.
 	// +optional
 	ETCDSnapshotCreate *ETCDSnapshotCreate `json:"etcdSnapshotCreate,omitempty"`
-	// ETCDSnapshotRestore asks for a snapshot to be restored; another generation asks again. It is kept and not yet carried out.
+	// ETCDSnapshotRestore asks for a snapshot to be restored; another generation asks again. It is
+	// kept and not yet carried out.
 	// +optional
 	ETCDSnapshotRestore *ETCDSnapshotRestore `json:"etcdSnapshotRestore,omitempty"`
-	// RotateCertificates asks for new certificates; another generation asks again. It is kept and not yet carried out.
+	// RotateCertificates asks for new certificates; another generation asks again. It is kept and
+	// not yet carried out.
 	// +optional
 	RotateCertificates *RotateCertificates `json:"rotateCertificates,omitempty"`
-	// RotateEncryptionKeys asks for other keys of Secrets in etcd; another generation asks again. It is kept and not yet carried out.
+	// RotateEncryptionKeys asks for other keys of Secrets in etcd; another generation asks again.
+	// It is kept and not yet carried out.
 	// +optional
 	RotateEncryptionKeys *RotateEncryptionKeys `json:"rotateEncryptionKeys,omitempty"`
 	// KubernetesVersion is a release of k3s or RKE2, such as v1.36.3+k3s1.

@@ -44,7 +44,8 @@ type ServerScanSpec struct {
 	// +optional
 	Remove bool `json:"remove,omitempty"`
 
-	// The pattern takes nothing that a Duration cannot hold: a single one would keep the manager from reading any ServerScan.
+	// The pattern takes nothing that a Duration cannot hold: a single one would keep the manager
+	// from reading any ServerScan.
 
 	// GracePeriod is how old a server must be to be removed, such as 90m; an hour by default.
 	//
@@ -54,9 +55,9 @@ type ServerScanSpec struct {
 	// +kubebuilder:validation:MaxLength=48
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}([.][0-9]{1,9})?s)?([0-9]{1,9}ms)?$`
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
-	// DeletedClusters are UIDs of CAPI Clusters of this namespace that were deleted, and not moved to another management cluster: a
-	// server that was made for one of them, and that no machine knows, is an orphan too.
-	//
+	// DeletedClusters are UIDs of CAPI Clusters of this namespace that were deleted, and not moved
+	// to another management cluster: a server that was made for one of them, and that no machine
+	// knows, is an orphan too.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
@@ -92,7 +93,8 @@ type ServerScanStatus struct {
 	// +optional
 	// +listType=atomic
 	Servers []ScannedServerStatus `json:"servers,omitempty"`
-	// MachinesNotListed are machines with a server that the cloud does not list with their tag; at most 500.
+	// MachinesNotListed are machines with a server that the cloud does not list with their tag; at
+	// most 500.
 	// +optional
 	// +listType=atomic
 	MachinesNotListed []string `json:"machinesNotListed,omitempty"`

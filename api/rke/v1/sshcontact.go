@@ -12,7 +12,8 @@ const (
 //
 // +kubebuilder:object:generate=false
 type SSHContact struct {
-	// Mode is Auto (the default) or Off: the Job does not log in. Off is refused where the bootstrap data goes over SSH.
+	// Mode is Auto (the default) or Off: the Job does not log in. Off is refused where the
+	// bootstrap data goes over SSH.
 	// +optional
 	Mode string `json:"mode,omitempty"`
 	// Port and User on the server; the driver's when empty.
@@ -20,10 +21,12 @@ type SSHContact struct {
 	Port int32 `json:"port,omitempty"`
 	// +optional
 	User string `json:"user,omitempty"`
-	// TimeoutSeconds bounds the contact; by default 120, and 300 where the bootstrap data goes over SSH.
+	// TimeoutSeconds bounds the contact; by default 120, and 300 where the bootstrap data goes over
+	// SSH.
 	// +optional
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
-	// JumpHost is the host over which the server is reached, [user@]host[:port]. It has to know the machine's SSH key.
+	// JumpHost is the host over which the server is reached, [user@]host[:port]. It has to know the
+	// machine's SSH key.
 	// +optional
 	JumpHost string `json:"jumpHost,omitempty"`
 }

@@ -11,7 +11,8 @@ import (
 // NoJump is OpenSSH's value for no jump host.
 const NoJump = "none"
 
-// jumpHost matches one jump host. It becomes a value of ssh_config and an argument of ssh, so no other characters are allowed.
+// jumpHost matches one jump host. It becomes a value of ssh_config and an argument of ssh, so no
+// other characters are allowed.
 var jumpHost = regexp.MustCompile(`^([\pL\pN_][\pL\pN_.+-]*@)?([\pL\pN_][\pL\pN_.-]*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
 
 // CheckJump validates jump hosts: [USER@]HOST[:PORT], several separated by commas.
@@ -24,8 +25,8 @@ func CheckJump(hosts string) error {
 	return nil
 }
 
-// confirmJump asks before the user's ssh logs in to a host that the machine names: the machine's owner may be a tenant, and ssh offers
-// that host the user's own keys.
+// confirmJump asks before the user's ssh logs in to a host that the machine names: the machine's
+// owner may be a tenant, and ssh offers that host the user's own keys.
 func (l Login) confirmJump(m *facts.Machine, host string) error {
 	if l.Confirm == nil {
 		return fmt.Errorf("%s names the jump host %s (spec.common.sshContact.jumpHost), and your ssh would log in there with your own keys: "+

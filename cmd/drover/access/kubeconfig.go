@@ -16,7 +16,8 @@ import (
 
 // Kubeconfig is the way to one cluster.
 type Kubeconfig struct {
-	// Name of the context, of its cluster and of its user: namespace/cluster, so that clusters of one name have room beside each other.
+	// Name of the context, of its cluster and of its user: namespace/cluster, so that clusters of
+	// one name have room beside each other.
 	Name string
 
 	cluster *clientcmdapi.Cluster
@@ -44,8 +45,8 @@ func (k *Kubeconfig) Text() ([]byte, error) {
 	return text, nil
 }
 
-// Write puts it into a file of its own, readable by the user alone. A file with anything else in it, or of a cluster of its name with another authority,
-// is replaced only with force.
+// Write puts it into a file of its own, readable by the user alone. A file with anything else in
+// it, or of a cluster of its name with another authority, is replaced only with force.
 func (k *Kubeconfig) Write(path string, force bool) error {
 	text, err := k.Text()
 	if err != nil {
@@ -75,7 +76,8 @@ func (k *Kubeconfig) Write(path string, force bool) error {
 	return nil
 }
 
-// followLink is the file that a symbolic link names, which is replaced in place of the link; any other path stays.
+// followLink is the file that a symbolic link names, which is replaced in place of the link; any
+// other path stays.
 func followLink(path string) (string, error) {
 	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return path, nil //nolint:nilerr // a file that does not exist is created

@@ -18,8 +18,9 @@ type Login struct {
 	User    string
 	Port    int
 	Address string
-	// Jump are the hosts over which the server is reached, as in OpenSSH's ProxyJump. When it is empty, the jump host that the machine
-	// names is used, after Confirm; "none" means no jump host.
+	// Jump are the hosts over which the server is reached, as in OpenSSH's ProxyJump. When it is
+	// empty, the jump host that the machine names is used, after Confirm; "none" means no jump
+	// host.
 	Jump string
 	// AcceptNewHostKey records the server's host key in the state Secret when none is recorded yet.
 	AcceptNewHostKey bool

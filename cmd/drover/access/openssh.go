@@ -44,8 +44,9 @@ func FindProgram(name string, streams genericiooptions.IOStreams) (Program, erro
 	return Program{Name: name, Path: path, Streams: streams}, nil
 }
 
-// Run runs the program against a machine's server and returns its exit status. args follow the options that Drover sets; the machine's
-// name in them stands for the server. The key is in a private temporary directory, which is removed on every way out.
+// Run runs the program against a machine's server and returns its exit status. args follow the
+// options that Drover sets; the machine's name in them stands for the server. The key is in a
+// private temporary directory, which is removed on every way out.
 func (p Program) Run(ctx context.Context, api *inventory.API, m *facts.Machine, login Login, args ...string) (status int, err error) {
 	data, err := Read(ctx, api, m, login)
 	if err != nil {
@@ -81,13 +82,15 @@ func (p Program) Run(ctx context.Context, api *inventory.API, m *facts.Machine, 
 	return status, err
 }
 
-// endings are the signals that end this process. One that the parent process ignores, as nohup does, stays ignored.
+// endings are the signals that end this process. One that the parent process ignores, as nohup
+// does, stays ignored.
 func endings() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE}, signal.Ignored)
 }
 
-// options are the options of ssh and scp. The first value of an option counts, so neither later arguments nor the user's configuration
-// change them. A connection that the user's configuration shares is not used: its host key was verified by other rules.
+// options are the options of ssh and scp. The first value of an option counts, so neither later
+// arguments nor the user's configuration change them. A connection that the user's configuration
+// shares is not used: its host key was verified by other rules.
 func options(files *KeyFiles, strict string) []string {
 	var args []string
 	for _, option := range files.options {
@@ -99,8 +102,8 @@ func options(files *KeyFiles, strict string) []string {
 	return append(args, "-o", "HashKnownHosts=no", "-o", "UpdateHostKeys=no", "-o", "ControlMaster=no", "-o", "ControlPath=none")
 }
 
-// learnHostKey logs in once, accepts the server's host key, and records it in the state Secret. It returns the exit status of ssh when
-// there was no login.
+// learnHostKey logs in once, accepts the server's host key, and records it in the state Secret. It
+// returns the exit status of ssh when there was no login.
 func (p Program) learnHostKey(ctx context.Context, api *inventory.API, m *facts.Machine, login Login, files *KeyFiles) (int, error) {
 	ssh, err := FindProgram("ssh", genericiooptions.IOStreams{Out: p.Streams.ErrOut, ErrOut: p.Streams.ErrOut})
 	if err != nil {
@@ -132,7 +135,8 @@ func (p Program) learnHostKey(ctx context.Context, api *inventory.API, m *facts.
 	return 0, nil
 }
 
-// run runs the program. When the context ends, the program gets SIGTERM, and SIGKILL if it does not end.
+// run runs the program. When the context ends, the program gets SIGTERM, and SIGKILL if it does not
+// end.
 func (p Program) run(ctx context.Context, args []string) (int, error) {
 	command := exec.CommandContext(ctx, p.Path, args...)
 	command.Stdin, command.Stdout, command.Stderr = p.Streams.In, p.Streams.Out, p.Streams.ErrOut
@@ -167,7 +171,8 @@ func (l Login) unknownHostKey(m *facts.Machine) error {
 		"run %s once: it records the key in Secret %s, and every later connection verifies it", m.Name, l.acceptCommand(m), jobrunner.StateSecretName(m.Name))
 }
 
-// adviseAfterFailure notes the next steps after ssh reported that it could not log in. The command may have exited with 255 itself.
+// adviseAfterFailure notes the next steps after ssh reported that it could not log in. The command
+// may have exited with 255 itself.
 func (l Login) adviseAfterFailure(m *facts.Machine, data sshkeys.Access, program string) {
 	secret := jobrunner.StateSecretName(m.Name)
 	public, _ := sshkeys.PublicOf(data.PrivateKey, "") // NewKeyFiles parsed it

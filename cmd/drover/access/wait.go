@@ -16,7 +16,8 @@ const (
 	contactInterval = 500 * time.Millisecond
 )
 
-// awaitHostKey waits while the Job that made the server logs in to it, which it does when the machine is Ready, to record its host key.
+// awaitHostKey waits while the Job that made the server logs in to it, which it does when the
+// machine is Ready, to record its host key.
 func (l Login) awaitHostKey(ctx context.Context, api *inventory.API, m *facts.Machine, kept state.State) (state.State, error) {
 	pending := func() time.Duration {
 		if len(kept.KnownHosts) > 0 || l.AcceptNewHostKey {

@@ -101,8 +101,9 @@ func agent(text *strings.Builder, secret *corev1.Secret, status plan.AgentStatus
 	text.WriteString(".\n")
 }
 
-// lastReport is the time at which the agent last changed its plan Secret; zero if it never did. The API server records it for each field
-// manager, and the agent is the field manager that its user agent names.
+// lastReport is the time at which the agent last changed its plan Secret; zero if it never did. The
+// API server records it for each field manager, and the agent is the field manager that its user
+// agent names.
 func lastReport(secret *corev1.Secret) time.Time {
 	var last time.Time
 	for _, entry := range secret.ManagedFields {

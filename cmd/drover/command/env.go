@@ -70,7 +70,8 @@ func noKubeconfig(access clientcmd.ConfigAccess) error {
 	return errors.New("no kubeconfig: name one with --kubeconfig or in KUBECONFIG")
 }
 
-// called is how we are called for this cluster: commands that the user copies must not reach another one.
+// called is how we are called for this cluster: commands that the user copies must not reach
+// another one.
 func (e *env) called() string {
 	called := []string{e.Name}
 	for _, flag := range []struct {

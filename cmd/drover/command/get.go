@@ -140,7 +140,8 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// printMachines prints one document, but one per machine in a watch, which has no end at which a list could be closed.
+// printMachines prints one document, but one per machine in a watch, which has no end at which a
+// list could be closed.
 func (e *env) printMachines(o *getOptions, list listing.List[listing.Machine]) error {
 	switch {
 	case o.output.format() == "name":

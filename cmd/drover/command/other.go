@@ -19,7 +19,8 @@ var otherKinds = map[string]string{
 	"ms":                                 "MachineSet", "machineset": "MachineSet", "machinesets": "MachineSet", "machineset.cluster.x-k8s.io": "MachineSet",
 }
 
-// otherCommands are the word with which drover why takes an object of another kind, and its resource in kubectl.
+// otherCommands are the word with which drover why takes an object of another kind, and its
+// resource in kubectl.
 var otherCommands = map[string]struct{ word, resource string }{
 	"Cluster":           {"cluster", "clusters.cluster.x-k8s.io"},
 	"RKEControlPlane":   {"rkecontrolplane", "rkecontrolplanes.rke.cattle.io"},

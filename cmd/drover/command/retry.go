@@ -68,7 +68,8 @@ for all its machines whose last attempt failed. -l selects such machines by thei
 	return cmd
 }
 
-// retry asks for an attempt of each machine that is meant. One that cannot be asked for does not keep the others.
+// retry asks for an attempt of each machine that is meant. One that cannot be asked for does not
+// keep the others.
 func (e *env) retry(ctx context.Context, o *retryOptions) error {
 	api, namespace, err := e.connect()
 	if err != nil {
@@ -152,7 +153,8 @@ func planFailed(m *clusterv1.Machine) bool {
 	return c != nil && c.Reason == rkev1.PlanFailedReason
 }
 
-// bootstrapLost is an error for a machine that has its server, on which the bootstrap data failed or did not arrive (docs/userdata.md).
+// bootstrapLost is an error for a machine that has its server, on which the bootstrap data failed
+// or did not arrive (docs/userdata.md).
 func bootstrapLost(m *facts.Machine) error {
 	c := m.Condition(rkev1.BootstrapDeliveredCondition)
 	if c == nil || c.Status != metav1.ConditionFalse || m.DeletionTimestamp != nil {

@@ -69,7 +69,8 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	// The flags of kubectl that say which cluster to talk to, without those a kubeconfig makes needless.
+	// The flags of kubectl that say which cluster to talk to, without those a kubeconfig makes
+	// needless.
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.CacheDir, flags.CertFile, flags.KeyFile, flags.CAFile, flags.Insecure = nil, nil, nil, nil, nil
 	flags.TLSServerName, flags.BearerToken, flags.DisableCompression, flags.ImpersonateUID = nil, nil, nil, nil

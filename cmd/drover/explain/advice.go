@@ -82,8 +82,8 @@ func appendCommand(list []string, text string) []string {
 // called finds the programs in advice: a command begins after a colon or a semicolon.
 var called = regexp.MustCompile(`([:;] )(kubectl|drover) `)
 
-// reach has the commands of an advice reach the cluster that this call of the CLI is for, which is called as command says: an advice may be
-// to delete something.
+// reach has the commands of an advice reach the cluster that this call of the CLI is for, which is
+// called as command says: an advice may be to delete something.
 func reach(text, command string) string {
 	return called.ReplaceAllStringFunc(text, func(found string) string {
 		parts := called.FindStringSubmatch(found)
@@ -94,7 +94,8 @@ func reach(text, command string) string {
 	})
 }
 
-// withoutLogin leaves out the advice to log in where no key is kept, and says instead how to look at the server.
+// withoutLogin leaves out the advice to log in where no key is kept, and says instead how to look
+// at the server.
 func (d *decision) withoutLogin() {
 	if d.State == nil || d.State.Name != "" && !d.State.NoKey {
 		return

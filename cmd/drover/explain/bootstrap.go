@@ -15,7 +15,8 @@ import (
 // RKEBootstrap's condition.
 const bootstrapStep = clusterv1.MachineBootstrapConfigReadyCondition
 
-// bootstrapFailure is why a machine's RKEBootstrap cannot be reconciled, which may be long after its server was made; nil when it can, or is about to be.
+// bootstrapFailure is why a machine's RKEBootstrap cannot be reconciled, which may be long after
+// its server was made; nil when it can, or is about to be.
 func bootstrapFailure(m *clusterv1.Machine) *Step {
 	ref, step := m.Spec.Bootstrap.ConfigRef, capiStep(bootstrapStep, meta.FindStatusCondition(m.Status.Conditions, bootstrapStep))
 	isOurs := ref.Kind == "RKEBootstrap" && ref.APIGroup == rkev1.GroupVersion.Group

@@ -238,7 +238,8 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	}
 }
 
-// isRestored reports whether a Machine's infra machine says that it is only being deleted for its owners, which came from a backup.
+// isRestored reports whether a Machine's infra machine says that it is only being deleted for its
+// owners, which came from a backup.
 func isRestored(m clusterv1.Machine) bool {
 	c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 	return c != nil && c.Reason == rkev1.OwnerUnknownReason

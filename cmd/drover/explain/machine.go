@@ -208,7 +208,8 @@ func (d *decision) reportServer(runs bool) {
 	}
 }
 
-// decideNoNode is for a server that is no Node yet: its control plane may give no plans, or the cluster's API be out of the manager's reach.
+// decideNoNode is for a server that is no Node yet: its control plane may give no plans, or the
+// cluster's API be out of the manager's reach.
 func (d *decision) decideNoNode() {
 	if d.ControlPlane != nil {
 		name := rkev1.ReconciledCondition
@@ -245,7 +246,8 @@ func ofNode(name, reason string) own {
 	return own{"Its Node " + name + " is not healthy or not reachable. The server may be off, gone or overloaded.", nextNodeUnwell}
 }
 
-// decideOwnerDeleting is for a machine that stays because Cluster API has to do something first, such as draining its node.
+// decideOwnerDeleting is for a machine that stays because Cluster API has to do something first,
+// such as draining its node.
 func (d *decision) decideOwnerDeleting(meaning string) {
 	d.hold("CAPIMachineDeleting", own{"Its CAPI Machine is being deleted; " + meaning, []string{nextCAPI}}, d.words)
 	if d.CAPIMachine == nil {
@@ -393,7 +395,8 @@ func (d *decision) jobTrouble(said string) (reason, message string) {
 	case name == "" || at == 0:
 		return podTrouble(d.Jobs, d.Pods, d.Snapshot.Events)
 	case at > 0 || !d.Knows(facts.JobsPart):
-		// A newer Job was made since the status was written, or nothing is known: the pods are not this Job's.
+		// A newer Job was made since the status was written, or nothing is known: the pods are not
+		// this Job's.
 		return "", ""
 	case said != rkev1.JobRunningReason && said != rkev1.JobPendingReason:
 		// The manager itself reports the problem of the Job.
@@ -404,7 +407,8 @@ func (d *decision) jobTrouble(said string) (reason, message string) {
 	return jobMissing, ""
 }
 
-// fallbackNamespace is where the remove Job of a machine runs whose own namespace is being deleted (docs/dataflow.md).
+// fallbackNamespace is where the remove Job of a machine runs whose own namespace is being deleted
+// (docs/dataflow.md).
 const fallbackNamespace = "drover-drivers"
 
 func inFallback(m *facts.Machine) bool {

@@ -18,7 +18,8 @@ import (
 const (
 	// width is where prose is wrapped.
 	width = 110
-	// maxLogLine is where a line of the log is cut: some drivers print whole documents. drover logs shows it all.
+	// maxLogLine is where a line of the log is cut: some drivers print whole documents. drover logs
+	// shows it all.
 	maxLogLine = 240
 )
 
@@ -89,14 +90,15 @@ func renderTable[T any](out *strings.Builder, title string, items []T, row func(
 	_ = table.Flush()
 }
 
-// command is one in an advice: from a program after a colon or semicolon up to the next semicolon that is in no quotes, or the end.
+// command is one in an advice: from a program after a colon or semicolon up to the next semicolon
+// that is in no quotes, or the end.
 var command = regexp.MustCompile(`[:;] (?:kubectl|drover|curl)(?: (?:'[^']*'|\\.|[^';\\])*)?`)
 
 // unbroken replaces the spaces of a command, so that no line breaks there.
 const unbroken = "\x00"
 
-// wrap writes text in lines of at most width characters, broken at spaces. A command is never broken, so that it can be
-// copied: it gets a longer line if it must.
+// wrap writes text in lines of at most width characters, broken at spaces. A command is never
+// broken, so that it can be copied: it gets a longer line if it must.
 func wrap(out *strings.Builder, first, rest, text string) {
 	indent := first
 	line := ""

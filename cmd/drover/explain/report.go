@@ -112,7 +112,8 @@ type Log struct {
 	Lines  []string `json:"lines"`
 }
 
-// createSteps and removeSteps are a machine's conditions in the order in which the manager works them off.
+// createSteps and removeSteps are a machine's conditions in the order in which the manager works
+// them off.
 var (
 	createSteps = []string{
 		rkev1.ClusterReadyCondition, rkev1.DriverReadyCondition, rkev1.BootstrapReadyCondition, rkev1.CredentialReadyCondition,
@@ -133,7 +134,8 @@ var (
 	}
 )
 
-// nodeStep is Cluster API's own condition of the CAPI Machine, which means something once there is a Node.
+// nodeStep is Cluster API's own condition of the CAPI Machine, which means something once there is
+// a Node.
 const nodeStep = clusterv1.MachineNodeHealthyCondition
 
 // timeline turns conditions into steps: the given ones in their order, then Ready.
@@ -177,7 +179,8 @@ func capiStep(name string, c *metav1.Condition) Step {
 	return newStep(name, c)
 }
 
-// sentence makes one line of a list, which may have lists in it, as conditions have that sum others up.
+// sentence makes one line of a list, which may have lists in it, as conditions have that sum others
+// up.
 func sentence(list string) string {
 	text := ""
 	for line := range strings.SplitSeq(list, "\n") {
@@ -203,7 +206,8 @@ func openStep(steps []Step, name string) *Step {
 	return &steps[at]
 }
 
-// firstReached is the first step that was reached and is not done, else the first that is not done; nil when all are.
+// firstReached is the first step that was reached and is not done, else the first that is not done;
+// nil when all are.
 func firstReached(steps []Step) *Step {
 	var open *Step
 	for i := range steps {

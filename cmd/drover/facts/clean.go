@@ -11,7 +11,8 @@ import (
 // escapes are a terminal's control sequences, such as those for colours.
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])`)
 
-// Clean makes text from outside safe to show: no control characters that a terminal would obey, no line breaks.
+// Clean makes text from outside safe to show: no control characters that a terminal would obey, no
+// line breaks.
 func Clean(text string) string {
 	return strings.Join(strings.Fields(cleanLine(text)), " ")
 }
@@ -25,7 +26,8 @@ func cleanLine(text string) string {
 		case unicode.IsSpace(r):
 			return ' '
 		case unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Cf, r):
-			// Cf has the characters that turn the direction of writing, and so can show another text than is there.
+			// Cf has the characters that turn the direction of writing, and so can show another
+			// text than is there.
 			return -1
 		}
 		return r

@@ -26,8 +26,8 @@ func DriverOf(kind string, drivers []v3.NodeDriver) *v3.NodeDriver {
 	return nil
 }
 
-// DriverNamed is the NodeDriver a user's word means, or nil: the object of that name, else one whose driver is called so.
-// Of several with one driver name it is the one that has the kinds.
+// DriverNamed is the NodeDriver a user's word means, or nil: the object of that name, else one
+// whose driver is called so. Of several with one driver name it is the one that has the kinds.
 func DriverNamed(name string, drivers []v3.NodeDriver) *v3.NodeDriver {
 	var found *v3.NodeDriver
 	for i := range drivers {
@@ -42,8 +42,8 @@ func DriverNamed(name string, drivers []v3.NodeDriver) *v3.NodeDriver {
 	return found
 }
 
-// ShownURL is a URL as it may be shown: without the password that it may have. It takes anything, for a spec that is refused
-// is shown, too.
+// ShownURL is a URL as it may be shown: without the password that it may have. It takes anything,
+// for a spec that is refused is shown, too.
 func ShownURL(text string) string {
 	start := strings.Index(text, "//")
 	if start < 0 || start > 0 && text[start-1] != ':' {

@@ -36,7 +36,8 @@ func KindOf(r metav1.APIResource) (Kind, bool) {
 	return Kind{Name: r.Kind, Resource: r.Name, Singular: r.SingularName, ShortNames: r.ShortNames}, holds
 }
 
-// Matches reports whether a user's word names the kind: kind, plural, singular or short name, with or without group.
+// Matches reports whether a user's word names the kind: kind, plural, singular or short name, with
+// or without group.
 func (k Kind) Matches(word string) bool {
 	word, group, found := strings.Cut(strings.ToLower(word), ".")
 	if found && !isGroup(group, rkev1.MachineGroupVersion.Group, rkev1.MachineGroupVersion.Version) {
@@ -46,7 +47,8 @@ func (k Kind) Matches(word string) bool {
 	return word != "" && slices.Contains(names, word)
 }
 
-// isGroup reports whether a user wrote a group, with or without the version before it, as kubectl allows.
+// isGroup reports whether a user wrote a group, with or without the version before it, as kubectl
+// allows.
 func isGroup(written, group, version string) bool {
 	return written == group || written == version+"."+group
 }
@@ -57,8 +59,8 @@ type Machine struct {
 	// ClusterPaused is true if the specification of the machine's Cluster pauses it; the manager
 	// may not have observed it yet.
 	ClusterPaused bool `json:"-"`
-	// Leaving is the condition Deleting of its CAPI Machine while Cluster API has not deleted this machine yet, for example because it
-	// drains the Node; nil otherwise.
+	// Leaving is the condition Deleting of its CAPI Machine while Cluster API has not deleted this
+	// machine yet, for example because it drains the Node; nil otherwise.
 	Leaving *metav1.Condition `json:"-"`
 
 	metav1.ObjectMeta `json:"metadata"`
@@ -92,7 +94,8 @@ func DecodeMachine(kind Kind, object map[string]any) (*Machine, error) {
 	return m, nil
 }
 
-// Ref is how a user names the machine without ambiguity, and how kubectl takes it: <singular>.<group>/<name>.
+// Ref is how a user names the machine without ambiguity, and how kubectl takes it:
+// <singular>.<group>/<name>.
 func (m *Machine) Ref() string {
 	resource := m.Kind.Singular
 	if resource == "" {
@@ -153,7 +156,8 @@ func (m *Machine) PausedBy() string {
 	return ""
 }
 
-// CredentialName is the credential as the spec names it or, when it names none, the one that made the server.
+// CredentialName is the credential as the spec names it or, when it names none, the one that made
+// the server.
 func (m *Machine) CredentialName() string {
 	return cmp.Or(m.Spec.Common.CloudCredentialSecretName, m.Status.CloudCredentialSecretName)
 }
@@ -183,7 +187,8 @@ func (m *Machine) Address() string {
 	return ""
 }
 
-// IsCalled reports whether a user's NAME means the machine: its own name or its CAPI Machine's, with or without a kind.
+// IsCalled reports whether a user's NAME means the machine: its own name or its CAPI Machine's,
+// with or without a kind.
 func (m *Machine) IsCalled(name string) bool {
 	word, rest, qualified := strings.Cut(name, "/")
 	switch {

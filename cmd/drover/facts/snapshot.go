@@ -83,7 +83,8 @@ type Snapshot struct {
 	Cleaning *Cleaning
 }
 
-// Cleaning is a plan that cleans a host: its state, the instruction that has been running for long, if one has, and when the agent called the manager last.
+// Cleaning is a plan that cleans a host: its state, the instruction that has been running for long,
+// if one has, and when the agent called the manager last.
 type Cleaning struct {
 	State, Running string
 	AgentSeen      time.Time
@@ -101,7 +102,8 @@ func (s *Snapshot) Knows(part Part) bool {
 	return !slices.Contains(s.Unread, part)
 }
 
-// ClusterName is the CAPI Cluster that the CAPI Machine or, without one, the machine, or the pool's machines belong to; it may be empty.
+// ClusterName is the CAPI Cluster that the CAPI Machine or, without one, the machine, or the pool's
+// machines belong to; it may be empty.
 func (s *Snapshot) ClusterName() string {
 	switch {
 	case s.CAPIMachine != nil:

@@ -13,7 +13,8 @@ import (
 type State struct {
 	// Name of the Secret; empty if it does not exist.
 	Name string
-	// Server, Journal and Result are nil when they are missing or cannot be read; Problems says which cannot.
+	// Server, Journal and Result are nil when they are missing or cannot be read; Problems says
+	// which cannot.
 	Server  *state.Server
 	Journal *state.Journal
 	Result  *state.Result
@@ -46,7 +47,8 @@ func ParseState(name string, data map[string][]byte) *State {
 	return s
 }
 
-// IsTakenOver reports that there is a record of a server and no journal: the state is another system's, such as Rancher's.
+// IsTakenOver reports that there is a record of a server and no journal: the state is another
+// system's, such as Rancher's.
 func (s *State) IsTakenOver() bool {
 	return len(s.Problems) == 0 && s.Journal == nil && s.ServerMayExist
 }

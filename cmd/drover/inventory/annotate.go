@@ -18,7 +18,8 @@ import (
 // fieldManager owns the fields that the CLI writes.
 const fieldManager = "drover-cli"
 
-// Annotate sets an annotation of a machine. The machine must still be the one that was read, not another of its name.
+// Annotate sets an annotation of a machine. The machine must still be the one that was read, not
+// another of its name.
 func (a *API) Annotate(ctx context.Context, m *facts.Machine, key, value string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": m.UID, "annotations": map[string]string{key: value},

@@ -41,9 +41,11 @@ type API struct {
 	Kube    kubernetes.Interface
 }
 
-// Kinds asks the API which kinds of machines it serves, sorted by name; none when no driver is active.
+// Kinds asks the API which kinds of machines it serves, sorted by name; none when no driver is
+// active.
 func (a *API) Kinds(ctx context.Context) ([]facts.Kind, error) {
-	// The discovery client's own methods take no context, so that a completion would wait for a server that is gone.
+	// The discovery client's own methods take no context, so that a completion would wait for a
+	// server that is gone.
 	list := &metav1.APIResourceList{}
 	path := "/apis/" + rkev1.MachineGroupVersion.String()
 	err := a.Kube.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Into(list)
@@ -78,8 +80,8 @@ type ListOptions struct {
 	name string
 }
 
-// Machines lists the machines of the given kinds. A kind the user may not list is an error only when no kind can be listed;
-// otherwise denied names it.
+// Machines lists the machines of the given kinds. A kind the user may not list is an error only
+// when no kind can be listed; otherwise denied names it.
 func (a *API) Machines(ctx context.Context, kinds []facts.Kind, o ListOptions) (machines []*facts.Machine, denied []string, err error) {
 	lists, errs := ofEach(kinds, func(kind facts.Kind) ([]*facts.Machine, error) { return a.machinesOf(ctx, kind, o) })
 	var refusals []error

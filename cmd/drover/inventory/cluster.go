@@ -21,7 +21,8 @@ import (
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
-// ErrNoKubeconfig is of a Cluster that is there, and whose control plane has not written its kubeconfig.
+// ErrNoKubeconfig is of a Cluster that is there, and whose control plane has not written its
+// kubeconfig.
 var ErrNoKubeconfig = errors.New("has no kubeconfig yet")
 
 // Kubeconfig gets the Secret <cluster>-kubeconfig, which the control plane of a CAPI Cluster writes
@@ -62,7 +63,8 @@ func (a *API) NotePaused(ctx context.Context, namespace string, machines []*fact
 	}
 }
 
-// NoteLeaving notes the machines whose CAPI Machine is being deleted. Without the permission to list CAPI Machines, it notes none.
+// NoteLeaving notes the machines whose CAPI Machine is being deleted. Without the permission to
+// list CAPI Machines, it notes none.
 func (a *API) NoteLeaving(ctx context.Context, namespace string, machines []*facts.Machine) {
 	if len(machines) == 0 {
 		return
@@ -82,8 +84,9 @@ func (a *API) NoteLeaving(ctx context.Context, namespace string, machines []*fac
 	}
 }
 
-// Names lists the names of the objects of a kind, in a namespace if it has any: of Cluster, RKEControlPlane, NodeDriver or Namespace, else of
-// MachineDeployments or MachineSets, which word says.
+// Names lists the names of the objects of a kind, in a namespace if it has any: of Cluster,
+// RKEControlPlane, NodeDriver or Namespace, else of MachineDeployments or MachineSets, which word
+// says.
 func (a *API) Names(ctx context.Context, namespace, kind, word string) ([]string, error) {
 	switch kind {
 	case "Cluster":
@@ -157,7 +160,8 @@ func (a *API) ClusterRemains(ctx context.Context, namespace, name string) *facts
 	return left
 }
 
-// ControlPlaneSnapshot reads everything about an RKEControlPlane and its Cluster, if a Cluster has it as its own; nil when it does not exist.
+// ControlPlaneSnapshot reads everything about an RKEControlPlane and its Cluster, if a Cluster has
+// it as its own; nil when it does not exist.
 func (a *API) ControlPlaneSnapshot(ctx context.Context, namespace, name string, now time.Time) (*facts.ClusterSnapshot, error) {
 	ref := clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.GroupVersion.Group, Kind: "RKEControlPlane", Name: name}
 	u, err := a.named(ctx, namespace, ref)

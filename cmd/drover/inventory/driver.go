@@ -20,8 +20,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// probeNamespace is where NodeDrivers are probed and their binaries cached: driver.CacheNamespace, whose package brings
-// along more than a CLI needs.
+// probeNamespace is where NodeDrivers are probed and their binaries cached: driver.CacheNamespace,
+// whose package brings along more than a CLI needs.
 const probeNamespace = "drover-drivers"
 
 // DriverSnapshot reads everything about a NodeDriver.

@@ -12,7 +12,8 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// RecordHostKey writes a learned host key into a machine's state Secret, unless a key was recorded in the meantime.
+// RecordHostKey writes a learned host key into a machine's state Secret, unless a key was recorded
+// in the meantime.
 func (a *API) RecordHostKey(ctx context.Context, m *facts.Machine, line []byte) error {
 	secret, err := a.StateSecret(ctx, m)
 	if err != nil {

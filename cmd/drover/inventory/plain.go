@@ -72,7 +72,8 @@ type refusals struct {
 // Unwrap gives the refusals.
 func (r *refusals) Unwrap() []error { return r.all }
 
-// joinRefusals joins errors that all are refusals. One alone keeps the server's own words, and so do those that are not about rights alone.
+// joinRefusals joins errors that all are refusals. One alone keeps the server's own words, and so
+// do those that are not about rights alone.
 func joinRefusals(errs []error) error {
 	found := causes(errors.Join(errs...))
 	verbs, kinds, places := sets.New[string](), map[string]sets.Set[string]{}, sets.New[string]()

@@ -25,7 +25,8 @@ import (
 type Target struct {
 	// Machine is nil when only a CAPI Machine has the name.
 	Machine *facts.Machine
-	// CAPIMachine that owns Machine or, while none does, names it; else the one that has the name; may be nil.
+	// CAPIMachine that owns Machine or, while none does, names it; else the one that has the name;
+	// may be nil.
 	CAPIMachine *clusterv1.Machine
 	// MissingKind is the kind CAPIMachine refers to when its machine does not exist.
 	MissingKind string
@@ -40,8 +41,8 @@ type NotFoundError struct {
 	Elsewhere []string
 	// KindsKnown is false when no driver is active.
 	KindsKnown bool
-	// Unseen lists the parts that the user is not allowed to read; the name may exist there. Empty if nothing
-	// was refused.
+	// Unseen lists the parts that the user is not allowed to read; the name may exist there. Empty
+	// if nothing was refused.
 	Unseen string
 	// Command is how the CLI is called, for advice.
 	Command string
@@ -158,7 +159,8 @@ func splitRef(ref string, kinds []facts.Kind) (word, name string, err error) {
 	return word, name, CheckName(name)
 }
 
-// owner gets the CAPI Machine of a name; when neither it nor a machine is there, the machines it once had.
+// owner gets the CAPI Machine of a name; when neither it nor a machine is there, the machines it
+// once had.
 func (r *resolving) owner(ctx context.Context, machines []*facts.Machine) (*clusterv1.Machine, []*facts.Machine, error) {
 	capi, err := get[clusterv1.Machine](ctx, r.API, capiMachines, r.namespace, r.name)
 	if r.word == "" || len(machines) > 0 {
@@ -227,7 +229,8 @@ func (r *resolving) join(ctx context.Context, machines []*facts.Machine, capi *c
 	return Target{Machine: machines[0], CAPIMachine: owner}, err
 }
 
-// referred gets the machine that a CAPI Machine refers to; nil when it is missing, or another provider's.
+// referred gets the machine that a CAPI Machine refers to; nil when it is missing, or another
+// provider's.
 func (r *resolving) referred(ctx context.Context, capi *clusterv1.Machine) (*facts.Machine, error) {
 	ref := capi.Spec.InfrastructureRef
 	at := slices.IndexFunc(r.kinds, func(k facts.Kind) bool { return k.Name == ref.Kind })
@@ -237,7 +240,8 @@ func (r *resolving) referred(ctx context.Context, capi *clusterv1.Machine) (*fac
 	return r.Machine(ctx, r.kinds[at], capi.Namespace, ref.Name)
 }
 
-// ownerOf is the CAPI Machine that owns m or, while none does, names it; known is used when it is the one.
+// ownerOf is the CAPI Machine that owns m or, while none does, names it; known is used when it is
+// the one.
 func (a *API) ownerOf(ctx context.Context, m *facts.Machine, known *clusterv1.Machine) (*clusterv1.Machine, error) {
 	name := m.CAPIMachineName()
 	var owner *clusterv1.Machine
@@ -260,7 +264,8 @@ func (a *API) ownerOf(ctx context.Context, m *facts.Machine, known *clusterv1.Ma
 	return owner, err
 }
 
-// pools are the kind that word says, MachineDeployment or MachineSet, and the label of their machines.
+// pools are the kind that word says, MachineDeployment or MachineSet, and the label of their
+// machines.
 func pools(word string) (label string, resource schema.GroupVersionResource) {
 	if word = strings.ToLower(word); word == "ms" || strings.HasPrefix(word, "machineset") {
 		return clusterv1.MachineSetNameLabel, machineSets
@@ -268,7 +273,8 @@ func pools(word string) (label string, resource schema.GroupVersionResource) {
 	return clusterv1.MachineDeploymentNameLabel, deployments
 }
 
-// CAPIMachinesOf lists the names of the CAPI Machines of a MachineDeployment or MachineSet, which word says.
+// CAPIMachinesOf lists the names of the CAPI Machines of a MachineDeployment or MachineSet, which
+// word says.
 func (a *API) CAPIMachinesOf(ctx context.Context, namespace, word, name string) ([]string, error) {
 	label, resource := pools(word)
 	if _, err := a.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {

@@ -56,7 +56,8 @@ type reading struct {
 func (r *reading) read(ctx context.Context, parts []part) {
 	for _, p := range parts {
 		if err := p.read(ctx); err != nil {
-			// The admin of a namespace may not read NodeDrivers, and needs none of them for a machine that exists.
+			// The admin of a namespace may not read NodeDrivers, and needs none of them for a
+			// machine that exists.
 			if p.name != facts.DriverPart || r.Machine == nil || !apierrors.IsForbidden(err) {
 				r.Problems = append(r.Problems, Plain(err))
 			}

@@ -62,8 +62,8 @@ func stateIn(secret *corev1.Secret) *facts.State {
 	return known
 }
 
-// orphanedState is State for a machine that does not exist. Kind may be empty; the state of a machine of another kind is
-// not meant.
+// orphanedState is State for a machine that does not exist. Kind may be empty; the state of a
+// machine of another kind is not meant.
 func (a *API) orphanedState(ctx context.Context, namespace, machine, kind string) (*facts.State, error) {
 	secret, err := a.secret(ctx, namespace, jobrunner.StateSecretName(machine))
 	if err != nil || secret == nil {

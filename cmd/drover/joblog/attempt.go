@@ -123,7 +123,8 @@ func (list *attempts) of(operation string, number int32) *Attempt {
 	return a
 }
 
-// addState takes the log of the state Secret; it belongs to the last result, or to a first attempt that has none yet.
+// addState takes the log of the state Secret; it belongs to the last result, or to a first attempt
+// that has none yet.
 func (list *attempts) addState(state *facts.State) {
 	if state.Result == nil && (state.Journal == nil || state.Log == "") {
 		return

@@ -20,7 +20,8 @@ type Scan struct {
 	Namespace  string `json:"namespace"`
 	Driver     string `json:"driver"`
 	Credential string `json:"credential"`
-	// Error says why the cloud could not be asked, and the rest is then empty; or why not all orphans were removed.
+	// Error says why the cloud could not be asked, and the rest is then empty; or why not all
+	// orphans were removed.
 	Error string `json:"error,omitempty"`
 	// Known counts the servers that have a machine, Orphans the remaining servers that have none.
 	Known   int32 `json:"known"`

@@ -22,7 +22,8 @@ import (
 // maxUserData is the API's limit on user data.
 const maxUserData = 64 << 10
 
-// startTime is how long a droplet is watched that has just been started: one that cannot boot ends within seconds.
+// startTime is how long a droplet is watched that has just been started: one that cannot boot ends
+// within seconds.
 const startTime = 20 * time.Second
 
 var hostname = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?$`)
@@ -331,7 +332,8 @@ func (a *Account) DeleteDroplet(ctx context.Context, caller Caller, id int) erro
 	return nil
 }
 
-// images can be asked for by their slug. Real servers all boot the same root file system, whatever the image is called.
+// images can be asked for by their slug. Real servers all boot the same root file system, whatever
+// the image is called.
 var images = []string{"ubuntu-20-04-x64", "ubuntu-22-04-x64", "ubuntu-24-04-x64", "debian-12-x64", "rockylinux-9-x64"}
 
 // regions are the catalog's.

@@ -53,7 +53,8 @@ func (a *Account) CreateKey(caller Caller, request godo.KeyCreateRequest) (godo.
 	if len(request.Name) > maxKeyName {
 		return godo.Key{}, Unprocessable("Name is too long (maximum is 255 characters)")
 	}
-	// Exactly one key: a second line would become a second login on every server, and every server would obey options before it.
+	// Exactly one key: a second line would become a second login on every server, and every server
+	// would obey options before it.
 	public, _, options, _, err := ssh.ParseAuthorizedKey([]byte(request.PublicKey))
 	if err != nil || len(options) > 0 || len(request.PublicKey) > maxKey || strings.ContainsAny(strings.TrimSpace(request.PublicKey), "\r\n") {
 		return godo.Key{}, Unprocessable("Key invalid, key should be of the format `ssh-<type> <key data> <optional comment>`")

@@ -13,7 +13,8 @@ import (
 type Rule struct {
 	// ID names the rule; Add chooses one when it is empty.
 	ID string
-	// Match is "METHOD PATH", in which * stands for one segment of the path or a part of one; or AnyRequest.
+	// Match is "METHOD PATH", in which * stands for one segment of the path or a part of one; or
+	// AnyRequest.
 	Match string
 	// Name matches the name of the droplet, key or tag in the request's body, with *.
 	Name string
@@ -80,7 +81,8 @@ type Effect struct {
 	Drop bool `json:"drop,omitempty"`
 	// After lets the request act before Status or Drop is applied.
 	After bool `json:"after,omitempty"`
-	// Repeat lets the request act one more time first, as an SDK does that repeats a request whose answer was lost.
+	// Repeat lets the request act one more time first, as an SDK does that repeats a request whose
+	// answer was lost.
 	Repeat bool `json:"repeat,omitempty"`
 	// Boot makes the boot of the droplets created by the request go wrong.
 	Boot *Boot `json:"boot,omitempty"`
@@ -119,7 +121,8 @@ var (
 	ConnectionLost = Effect{Drop: true}
 	// Repeated handles the request twice, and answers the second time.
 	Repeated = Effect{Repeat: true}
-	// NeverBoots lets a droplet stay new for ever; Offline lets one become active that cannot be reached.
+	// NeverBoots lets a droplet stay new for ever; Offline lets one become active that cannot be
+	// reached.
 	NeverBoots = Effect{Boot: &Boot{Never: true}}
 	Offline    = Effect{Boot: &Boot{Offline: true}}
 )

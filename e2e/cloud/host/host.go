@@ -55,7 +55,8 @@ func Open(ctx context.Context) (*Host, error) {
 	return h, nil
 }
 
-// Lock makes a directory and takes its lock, which goes with the process; the error is busy when another one has it.
+// Lock makes a directory and takes its lock, which goes with the process; the error is busy when
+// another one has it.
 func Lock(dir string, busy error) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making directory: %w", err)
@@ -76,7 +77,8 @@ func (h *Host) Close(ctx context.Context) error {
 		disallowForwarding(ctx), RemoveInterface(ctx, BridgeName), restoreInotify(inotifyLimit, runDir), os.RemoveAll(runDir), h.lock.Close())
 }
 
-// Release is Close for a cloud that does not run any more; where another one runs, it changes nothing.
+// Release is Close for a cloud that does not run any more; where another one runs, it changes
+// nothing.
 func Release(ctx context.Context) error {
 	lock, err := Lock(runDir, errBusy)
 	if errors.Is(err, errBusy) {

@@ -28,7 +28,8 @@ type Options struct {
 	Gateway netip.Addr // the servers' default route
 }
 
-// serverName is short enough for an interface name with "vb-" before it, and cannot lead out of a directory.
+// serverName is short enough for an interface name with "vb-" before it, and cannot lead out of a
+// directory.
 var serverName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,11}$`)
 
 const (
@@ -209,7 +210,8 @@ func (b *Backend) names() ([]string, error) {
 
 func (b *Backend) dir(name string) serverDir { return serverDir(filepath.Join(b.opts.Dir, name)) }
 
-// open returns the server's directory, once no other change of the server is under way, and how to let it go.
+// open returns the server's directory, once no other change of the server is under way, and how to
+// let it go.
 func (b *Backend) open(name string) (serverDir, func(), error) {
 	if !serverName.MatchString(name) {
 		return "", nil, fmt.Errorf("%q is not a valid server name", name)

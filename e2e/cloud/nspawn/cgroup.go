@@ -21,7 +21,8 @@ const cgroupParent = "drover"
 // Without them the servers' systemds would manage each other's services.
 type cgroups []string
 
-// findCgroups returns where the server's groups are, whether made or not: one below the mount point of each hierarchy, of version 1 and 2.
+// findCgroups returns where the server's groups are, whether made or not: one below the mount point
+// of each hierarchy, of version 1 and 2.
 func findCgroups(name string) (cgroups, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {

@@ -24,8 +24,8 @@ type ImageOptions struct {
 	Progress io.Writer // receives progress messages; may be nil
 }
 
-// configureScript runs inside the new root. Of systemd's generators, a dozen processes at each boot and reload, and of ifupdown's hooks a test's server
-// needs none; cloud-init's generator stays.
+// configureScript runs inside the new root. Of systemd's generators, a dozen processes at each boot
+// and reload, and of ifupdown's hooks a test's server needs none; cloud-init's generator stays.
 const configureScript = `set -e
 useradd --create-home --shell /bin/bash ` + LoginUser + `
 systemctl enable --quiet ` + kubeletUnit + `

@@ -121,7 +121,8 @@ func (p process) kill() error {
 	return nil
 }
 
-// firstProcess returns the id of the server's own first process: the keeper's only child is systemd-nspawn, whose only child it is.
+// firstProcess returns the id of the server's own first process: the keeper's only child is
+// systemd-nspawn, whose only child it is.
 func (p process) firstProcess() (int, error) {
 	pid := p.PID
 	for range 2 {
@@ -136,8 +137,9 @@ func (p process) firstProcess() (int, error) {
 	return pid, nil
 }
 
-// startTime returns when the process started; a dead one has no start. It is field 22 of a stat line: the name in field 2 may hold
-// anything, so that fields are counted from its closing parenthesis.
+// startTime returns when the process started; a dead one has no start. It is field 22 of a stat
+// line: the name in field 2 may hold anything, so that fields are counted from its closing
+// parenthesis.
 func startTime(pid int) (uint64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

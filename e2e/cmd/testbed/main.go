@@ -1,4 +1,5 @@
-// Command testbed brings the whole of Drover up on one machine, shows it, and takes it down again: make up, demo, down.
+// Command testbed brings the whole of Drover up on one machine, shows it, and takes it down again:
+// make up, demo, down.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command habitual is rancher/machine's DigitalOcean driver as a plugin, with the flags by which drivers of others take user
-// data. It is apart from the tests because it starts in a fifth of the time that their binary takes, twice in each of
-// thousands of runs.
+// Command habitual is rancher/machine's DigitalOcean driver as a plugin, with the flags by which
+// drivers of others take user data. It is apart from the tests because it starts in a fifth of the
+// time that their binary takes, twice in each of thousands of runs.
 package main
 
 import (
@@ -31,7 +31,8 @@ func (d *habitual) GetCreateFlags() []mcnflag.Flag {
 		mcnflag.StringFlag{Name: early}, mcnflag.StringFlag{Name: text}, mcnflag.StringFlag{Name: encoded}, mcnflag.BoolFlag{Name: fromFile})
 }
 
-// SetConfigFromFlags implements drivers.Driver. It has whatever way the user data came hand it over as its own.
+// SetConfigFromFlags implements drivers.Driver. It has whatever way the user data came hand it over
+// as its own.
 func (d *habitual) SetConfigFromFlags(options drivers.DriverOptions) error {
 	if err := d.Driver.SetConfigFromFlags(options); err != nil {
 		return err

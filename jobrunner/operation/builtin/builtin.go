@@ -2,7 +2,7 @@
 // rancher/machine.
 //
 // cmd/machine serves them as plugins. hack/genflags reads their flags into package driver. No other
-// package may import it: no driver's code runs in the manager (D3).
+// package may import it: no driver's code runs in the manager.
 package builtin
 
 import (

@@ -22,9 +22,11 @@ const (
 	sdkRetries     = 3
 )
 
-// accountAPI is a cloud whose credential sees the servers of one account, or of one project of it, through the cloud's own SDK.
+// accountAPI is a cloud whose credential sees the servers of one account, or of one project of it,
+// through the cloud's own SDK.
 type accountAPI interface {
-	// page asks for a page of the servers, with our tags or without; with a value, of those that have it in a tag of ours.
+	// page asks for a page of the servers, with our tags or without; with a value, of those that
+	// have it in a tag of ours.
 	page(ctx context.Context, tag, value, cursor string) ([]Server, page, error)
 	// server returns the server with an ID, with our tags or without any; if it does not exist, the
 	// result has no ID.

@@ -247,7 +247,8 @@ func connectAmazon(config *aws.Config) (func(region string) *ec2.EC2, error) {
 	}
 	return func(region string) *ec2.EC2 {
 		api := ec2.New(shared, aws.NewConfig().WithRegion(region))
-		// An answer that is not the one to the request becomes an error: the SDK reads a proxy's page, and half an answer, as one without instances.
+		// An answer that is not the one to the request becomes an error: the SDK reads a proxy's
+		// page, and half an answer, as one without instances.
 		api.Handlers.Unmarshal.PushFront(func(r *request.Request) {
 			body, err := io.ReadAll(io.LimitReader(r.HTTPResponse.Body, maxAnswer))
 			_ = r.HTTPResponse.Body.Close()

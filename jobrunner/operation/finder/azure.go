@@ -142,7 +142,8 @@ func (a *azureCompute) tagged(vm *compute.VirtualMachine) (Server, bool) {
 		return out, true
 	}
 	out.keys = machineKeys(vm.OsProfile)
-	// Azure, "States and billing status of Azure Virtual Machines": a failed one was not made as it was asked for.
+	// Azure, "States and billing status of Azure Virtual Machines": a failed one was not made as it
+	// was asked for.
 	out.broken = slices.Contains([]string{"deleting", "failed"}, strings.ToLower(ptr.Deref(vm.ProvisioningState, "")))
 	return out, true
 }
@@ -222,7 +223,8 @@ const (
 type azureAccess struct {
 	environment                          azure.Environment
 	subscription, tenant, client, secret string
-	// pause is between attempts and between questions whether something is done; Azure's own Retry-After goes before it.
+	// pause is between attempts and between questions whether something is done; Azure's own
+	// Retry-After goes before it.
 	pause time.Duration
 }
 
@@ -243,8 +245,8 @@ func newAzure(options flags) *azureCompute {
 	}
 }
 
-// connect finds the tenant like the driver when it is not given. A person's login in a browser, which the driver falls back
-// to, is not possible in a Job.
+// connect finds the tenant like the driver when it is not given. A person's login in a browser,
+// which the driver falls back to, is not possible in a Job.
 func (a azureAccess) connect(ctx context.Context) (azureAPI, error) {
 	if slices.Contains([]string{a.subscription, a.client, a.secret}, "") {
 		return azureAPI{}, errors.New("the subscription, the client's id and its secret must be specified")

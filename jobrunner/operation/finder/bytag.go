@@ -56,7 +56,8 @@ var (
 	errTooMany = errors.New("looking for servers by tag: there are too many to list them all")
 )
 
-// ByTag finds servers by the tag of one machine's UID, and lists all of an account that carry our tags. Errors are the cloud's own.
+// ByTag finds servers by the tag of one machine's UID, and lists all of an account that carry our
+// tags. Errors are the cloud's own.
 type ByTag struct {
 	cloud
 
@@ -192,7 +193,8 @@ func wordTags(driver string, words []string) map[string]string {
 	return pairTags(driver, pairs)
 }
 
-// pairTags keeps of a server's tags those with our keys, which a driver's flag writes in its own way; nil when they name no machine.
+// pairTags keeps of a server's tags those with our keys, which a driver's flag writes in its own
+// way; nil when they name no machine.
 func pairTags(driver string, pairs map[string]string) map[string]string {
 	flag, tags := clouds.Of(driver).Tags, map[string]string{}
 	for _, key := range []string{jobrunner.TagMachineUID, jobrunner.TagMachine, jobrunner.TagCluster, jobrunner.TagClusterUID, jobrunner.TagManagement} {

@@ -26,8 +26,8 @@ type digitalOcean struct {
 
 var _ cloud = (*digitalOcean)(nil)
 
-// list implements cloud. A list has either the droplets without GPUs or, asked for by their type, those with GPUs, and these
-// cannot be asked for by tag too (API reference, "List All Droplets").
+// list implements cloud. A list has either the droplets without GPUs or, asked for by their type,
+// those with GPUs, and these cannot be asked for by tag too (API reference, "List All Droplets").
 func (d *digitalOcean) list(ctx context.Context, tag, value string) ([]Server, error) {
 	ask := d.client.Droplets.List
 	if value != "" {
@@ -193,9 +193,9 @@ func (d *digitalOcean) sweepKeys(ctx context.Context, machine Machine) error {
 	})
 }
 
-// owns reports whether a key is the machine's: the one its record names, and those with the server's public key. A key that has
-// only the server's name is ours too when the key is lost and no droplet bears that name: a machine of another cluster may go by
-// the same name.
+// owns reports whether a key is the machine's: the one its record names, and those with the
+// server's public key. A key that has only the server's name is ours too when the key is lost and
+// no droplet bears that name: a machine of another cluster may go by the same name.
 func (d *digitalOcean) owns(ctx context.Context, machine Machine, key godo.Key, recorded int) (bool, error) {
 	isNamed := key.Name == machine.InstanceName
 	switch {

@@ -20,12 +20,14 @@ import (
 const (
 	// findTimeout is for one question, with all its pages.
 	findTimeout = 2 * time.Minute
-	// patience are the pauses before a server whose answer was lost is taken for never made. Amazon: "the effects of an API
-	// command might not be immediately visible to all subsequent commands"; it advises to ask again at growing intervals (EC2
-	// API Reference, "Eventual consistency"). Google's and Azure's operations begin some moments after they were accepted.
+	// patience are the pauses before a server whose answer was lost is taken for never made.
+	// Amazon: "the effects of an API command might not be immediately visible to all subsequent
+	// commands"; it advises to ask again at growing intervals (EC2 API Reference, "Eventual
+	// consistency"). Google's and Azure's operations begin some moments after they were accepted.
 	firstPatience, lastPatience = 2 * time.Second, 16 * time.Second
-	// tagPatience is enough where lists do not lag, but tags come a moment after the server: DigitalOcean applies them "to the
-	// Droplet after it is created" (API reference, "Create a New Droplet"). Hetzner, Linode and Vultr take them with the server.
+	// tagPatience is enough where lists do not lag, but tags come a moment after the server:
+	// DigitalOcean applies them "to the Droplet after it is created" (API reference, "Create a New
+	// Droplet"). Hetzner, Linode and Vultr take them with the server.
 	tagPatience = 4 * time.Second
 )
 
@@ -94,8 +96,8 @@ func (m Machine) Owns(driver string, server Server) bool {
 // ErrUncertain means that a server exists whose owner is unknown: the user must check.
 var ErrUncertain = errors.New("the owner of the server is unknown")
 
-// Finder finds and removes servers by tag. Errors are the cloud's own, as its SDK prints them, so that they can be classified
-// like the driver's.
+// Finder finds and removes servers by tag. Errors are the cloud's own, as its SDK prints them, so
+// that they can be classified like the driver's.
 type Finder interface {
 	// Find returns all servers with the machine's tags. An empty list is not an error; an
 	// incomplete list is one.
@@ -178,8 +180,8 @@ func ListerFor(driver string, values map[string]any) *ByTag {
 	return &ByTag{newCloud(flags(values)), driver, Pause}
 }
 
-// OwnerFor returns the Owner of a driver, configured with the values of the driver's flags; nil where servers have no tag of
-// ours that could be read.
+// OwnerFor returns the Owner of a driver, configured with the values of the driver's flags; nil
+// where servers have no tag of ours that could be read.
 func OwnerFor(driver string, values map[string]any) Owner {
 	needs := clouds.Of(driver).Finder.Needs
 	if driver == vSphereName {

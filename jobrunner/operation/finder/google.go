@@ -129,7 +129,8 @@ func allPage(answer *compute.InstanceAggregatedList, err error) (instances []*co
 	return instances, answer.NextPageToken, nil
 }
 
-// taggedInstance reads an instance with a label of ours. Its zone is an address that ends with the zone's name.
+// taggedInstance reads an instance with a label of ours. Its zone is an address that ends with the
+// zone's name.
 func taggedInstance(instance *compute.Instance, project string) (Server, bool) {
 	tags := pairTags(googleName, instance.Labels)
 	if tags == nil || instance.Name == "" {

@@ -92,7 +92,8 @@ func (h *hetzner) destroy(ctx context.Context, server Server) error {
 	return unlessGone(hcloud.IsError(err, hcloud.ErrorCodeNotFound), err)
 }
 
-// Sweep deletes the SSH key that the driver registered under the machine's name, if it is the machine's.
+// Sweep deletes the SSH key that the driver registered under the machine's name, if it is the
+// machine's.
 func (h *hetzner) Sweep(ctx context.Context, machine Machine) error {
 	if existing, _ := machine.Record["IsExistingKey"].(bool); existing || slices.Contains([]string{machine.InstanceName, string(machine.PublicKey)}, "") {
 		return nil

@@ -32,7 +32,8 @@ func newLinode(token string) *linode {
 	return &linode{client: client}
 }
 
-// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a value.
+// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed
+// without a value.
 func (l *linode) page(ctx context.Context, tag, value, cursor string) ([]Server, page, error) {
 	asked := &linodego.ListOptions{PageOptions: &linodego.PageOptions{Page: pageNumber(cursor)}, PageSize: linodePage}
 	if value != "" {

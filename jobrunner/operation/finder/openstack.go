@@ -37,7 +37,8 @@ type openStack struct {
 
 var _ Finder = (*openStack)(nil)
 
-// Find implements Finder. When an answer was lost, a server of the name that may be this one or another's is ErrUncertain.
+// Find implements Finder. When an answer was lost, a server of the name that may be this one or
+// another's is ErrUncertain.
 func (o *openStack) Find(ctx context.Context, machine Machine) ([]Server, error) {
 	if slices.Contains([]string{machine.Tags[jobrunner.TagMachineUID], machine.InstanceName}, "") {
 		return nil, errNoTag
@@ -72,8 +73,8 @@ func (o *openStack) Find(ctx context.Context, machine Machine) ([]Server, error)
 // Namesakes implements Finder: the driver has no flag for tags.
 func (o *openStack) Namesakes(context.Context, Machine) ([]Server, error) { return nil, nil }
 
-// isOurs compares the public key of the server's key pair with the machine's. A key pair that another machine of the same
-// name had has another one.
+// isOurs compares the public key of the server's key pair with the machine's. A key pair that
+// another machine of the same name had has another one.
 func (o *openStack) isOurs(api *gophercloud.ServiceClient, server servers.Server, machine Machine) (bool, error) {
 	unknown := func(why string) error {
 		if !machine.Lost {
@@ -176,7 +177,8 @@ func (o *openStack) Remove(ctx context.Context, server Server) error {
 	return nil
 }
 
-// Sweep implements Finder: it deletes the key pair with the server's name and the machine's public key.
+// Sweep implements Finder: it deletes the key pair with the server's name and the machine's public
+// key.
 func (o *openStack) Sweep(ctx context.Context, machine Machine) error {
 	if o.keyPair != "" || len(machine.PublicKey) == 0 || machine.InstanceName == "" {
 		return nil

@@ -33,7 +33,8 @@ func newVultr(token string) *vultr {
 	return v
 }
 
-// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed without a value.
+// page implements accountAPI. Tags cannot be asked for by how they begin, so that all are listed
+// without a value.
 func (v *vultr) page(ctx context.Context, tag, value, cursor string) ([]Server, page, error) {
 	asked := &govultr.ListOptions{PerPage: vultrPage, Cursor: cursor}
 	if value != "" {
@@ -80,7 +81,8 @@ func (v *vultr) unlessGone(err error) error {
 	return v.withStatus(err)
 }
 
-// vultrTagged: the driver reads the address from the instance that the API answered, and crashes without one.
+// vultrTagged: the driver reads the address from the instance that the API answered, and crashes
+// without one.
 func vultrTagged(instance *govultr.Instance) Server {
 	record := map[string]any{
 		"InstanceID":       instance.ID,

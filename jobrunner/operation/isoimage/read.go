@@ -17,7 +17,8 @@ const (
 	maxFiles         = 1024
 )
 
-// Read returns the label and the files of an image's topmost folder. It takes any image that has Joliet names.
+// Read returns the label and the files of an image's topmost folder. It takes any image that has
+// Joliet names.
 func Read(image []byte) (Image, error) {
 	root, label, err := findJoliet(image)
 	if err != nil {

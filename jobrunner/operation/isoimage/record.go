@@ -45,8 +45,8 @@ const (
 	modeFolder = 0o040555
 )
 
-// rockRidge is the System Use field of a record (SUSP 1.10, RRIP 1.10): the POSIX mode, and the name of a file. The folder's
-// own record announces both protocols.
+// rockRidge is the System Use field of a record (SUSP 1.10, RRIP 1.10): the POSIX mode, and the
+// name of a file. The folder's own record announces both protocols.
 func rockRidge(name string, isRoot bool) []byte {
 	mode, links := uint32(modeFolder), uint32(2)
 	if name != "" {

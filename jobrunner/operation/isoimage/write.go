@@ -96,7 +96,8 @@ func (i Image) check() error {
 	}
 	seen, size := map[string]bool{}, 0
 	for _, file := range i.Files {
-		// Joliet forbids some signs, a reader would take others for a folder, and some cannot be written in both namings.
+		// Joliet forbids some signs, a reader would take others for a folder, and some cannot be
+		// written in both namings.
 		if name := file.Name; name == "" || name == "." || name == ".." || len(name) > maxName || !utf8.ValidString(name) ||
 			strings.ContainsAny(name, "/\\*:;?\x00") || strings.ContainsFunc(name, unicode.IsControl) {
 			return fmt.Errorf("%q cannot be a file's name in an image", file.Name)

@@ -57,8 +57,8 @@ func (d Directory) Make() error {
 	return nil
 }
 
-// Restore writes the files of an archive and returns the directory of the machine in it, which bears another name when the
-// machine was taken over. An empty archive makes an empty directory.
+// Restore writes the files of an archive and returns the directory of the machine in it, which
+// bears another name when the machine was taken over. An empty archive makes an empty directory.
 func (d Directory) Restore(archive []byte) (Directory, error) {
 	if len(archive) == 0 {
 		return d, d.Make()
@@ -101,8 +101,9 @@ func (d Directory) Restore(archive []byte) (Directory, error) {
 	return d, nil
 }
 
-// Archive packs the directory with config as its config.json. Files that are too large or too many, that rancher/machine leaves
-// out, or that hold user data are left out; the second result names the first kind.
+// Archive packs the directory with config as its config.json. Files that are too large or too many,
+// that rancher/machine leaves out, or that hold user data are left out; the second result names the
+// first kind.
 func (d Directory) Archive(config []byte) ([]byte, []string, error) {
 	files := []sshkeys.File{{Path: path.Join(d.Name, configFile), Mode: 0o600, Content: config}}
 	files, skipped, err := d.pack(files)
@@ -200,7 +201,8 @@ func readRegular(open func() (*os.File, error)) ([]byte, fs.FileMode, error) {
 	return content, info.Mode(), err
 }
 
-// Keys reads the SSH key pair at the path a driver names; a path outside the directory belongs to a key of the user's.
+// Keys reads the SSH key pair at the path a driver names; a path outside the directory belongs to a
+// key of the user's.
 func (d Directory) Keys(keyPath string) (sshkeys.KeyPair, error) {
 	if keyPath == "" {
 		keyPath = d.Path("id_rsa")

@@ -66,8 +66,9 @@ type Process struct {
 	kill  sync.Once
 }
 
-// Start runs a driver until Kill; the context bounds starting it only, so that a cancelled operation can still ask the driver
-// for its record. Errors wrap ErrUnresponsive when the process runs but does not speak the protocol.
+// Start runs a driver until Kill; the context bounds starting it only, so that a cancelled
+// operation can still ask the driver for its record. Errors wrap ErrUnresponsive when the process
+// runs but does not speak the protocol.
 func Start(ctx context.Context, options Options) (*Process, error) {
 	output, writer := io.Pipe()
 	words := &lastWords{out: options.Output}
@@ -184,7 +185,8 @@ func (p *Process) dial(ctx context.Context, address string) error {
 	}
 }
 
-// negotiate finds the service's name, which very old plugins spell differently, and checks the protocol's version.
+// negotiate finds the service's name, which very old plugins spell differently, and checks the
+// protocol's version.
 func (p *Process) negotiate(ctx context.Context) error {
 	var api int
 	p.service = rpcdriver.RPCServiceNameV1
@@ -259,7 +261,8 @@ func (p *Process) endsNow() bool {
 	}
 }
 
-// Kill ends the driver and all it started, and returns when all that it printed has been written; more than once is fine.
+// Kill ends the driver and all it started, and returns when all that it printed has been written;
+// more than once is fine.
 func (p *Process) Kill() {
 	p.kill.Do(func() {
 		if p.stop != nil {

@@ -115,7 +115,8 @@ func (s *Secret) Save(ctx context.Context, changes map[string][]byte) error {
 	return nil
 }
 
-// retry tries again for half a minute unless the API server has understood the request and refuses it.
+// retry tries again for half a minute unless the API server has understood the request and refuses
+// it.
 func retry(ctx context.Context, work func(context.Context) error) error {
 	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8}
 	var last error
