@@ -142,10 +142,10 @@ var controlPlane = map[string][]string{
 		nextSeeAgent,
 		"If the server is lost, delete its Machine. Never delete the cluster's only server, which holds the cluster's data: kubectl delete machines.cluster.x-k8s.io {machine} -n {ns}",
 	},
-	rkev1.RetryingPlanReason: {nextMachineLogs, "Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+	rkev1.RetryingPlanReason: {nextMachineLogs, "Revert the change that caused this plan; Drover then replaces the plan: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
 	rkev1.AgentStuckReason:   {NextStuck, "Check the free space on its disks: drover ssh {machine} -n {ns} -- df -h", nextMachineLogs},
 	rkev1.PlanFailedReason: {nextMachineLogs, "If you corrected the server, let the agent apply the plan again: drover retry {machine} -n {ns}",
-		"Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
+		"Revert the change that caused this plan; Drover then replaces the plan: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"},
 	rkev1.ServerURLMissingReason:    {"Set the manager's flag --server-url to the address at which servers reach the manager"},
 	rkev1.ControlPlaneForeignReason: {"See which objects the Cluster names: kubectl get clusters.cluster.x-k8s.io -n {ns} -o yaml"},
 	rkev1.ControlPlaneTakenReason: {

@@ -61,11 +61,11 @@ func (c *Catalogue) Lookup(name string) (*Release, error) {
 	}
 	distribution, known := c.Distributions[v.distribution]
 	if !known {
-		return nil, fmt.Errorf("%w: the catalogue has nothing of %s", ErrUnknown, v.distribution)
+		return nil, fmt.Errorf("%w: the catalogue has no release of %s", ErrUnknown, v.distribution)
 	}
 	listed := slices.Contains(distribution.Lines[v.minor], name)
 	if _, known := distribution.Lines[v.minor]; !known {
-		return nil, fmt.Errorf("%w: the catalogue has %s %s, and nothing of %s", ErrUnknown, v.distribution, strings.Join(distribution.minors(), ", "), v.minor)
+		return nil, fmt.Errorf("%w: the catalogue has %s %s, and no release of %s", ErrUnknown, v.distribution, strings.Join(distribution.minors(), ", "), v.minor)
 	}
 	if !listed && distribution.ListedOnly {
 		return nil, fmt.Errorf("%w: the catalogue has %s of %s %s, and no others are allowed", ErrUnknown,

@@ -188,7 +188,7 @@ func TestClusterDecisions(t *testing.T) {
 > See why it is not ready: drover why one-b -n shop
 > Read the agent's report: drover logs one-b -n shop --agent
 > If you corrected the server, let the agent apply the plan again: drover retry one-b -n shop
-> Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+> Revert the change that caused this plan; Drover then replaces the plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"two faults at once": {with(clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.RetryingPlanReason, "one-a: attempt 3 failed", 2),
 			condition(rkev1.AvailableCondition, metav1.ConditionFalse, rkev1.APINotReachedReason, "nothing answers at 10.0.0.1:6443", 2)),
@@ -196,7 +196,7 @@ func TestClusterDecisions(t *testing.T) {
 ! Reconciled|RetryingPlan||one-a: attempt 3 failed
 . one-a: attempt 3 failed
 . nothing answers at 10.0.0.1:6443
-> Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+> Revert the change that caused this plan; Drover then replaces the plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 > See why it is not ready: drover why one-a -n shop
 > Read the agent's report: drover logs one-a -n shop --agent
 > Allow connections from the manager to the address in the message. Check firewalls, routes and spec.controlPlaneEndpoint of the RKECluster
@@ -222,7 +222,7 @@ func TestClusterDecisions(t *testing.T) {
 ! Reconciled|RetryingPlan||one-a: attempt 3 failed
 . one-a: attempt 3 failed
 . Warning: kubelet-arg is not known
-> Revert the change, which replaces this plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
+> Revert the change that caused this plan; Drover then replaces the plan: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 > See why it is not ready: drover why one-a -n shop
 > Read the agent's report: drover logs one-a -n shop --agent
 `},
