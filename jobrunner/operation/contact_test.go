@@ -291,7 +291,7 @@ func TestBootstrapServer_as_another_user(t *testing.T) {
 	asked, err := os.ReadFile(filepath.Join(home, "sudo.log"))
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(string(asked), "-n true\n-n sh -s -- "), string(asked))
-	require.Len(t, ssh.Commands(), 2, "the claim and the script")
+	require.Len(t, ssh.Commands(), 3, "the host's facts, the claim and the script")
 
 	s, _ = meeting(t, "generic")
 	s.server.SSHUser, s.bootstrap = "core", []byte("#!/bin/sh\n")

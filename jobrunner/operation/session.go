@@ -171,7 +171,7 @@ type journalLog struct {
 
 func newLog(out io.Writer, redactor *redact.Redactor) *journalLog {
 	kept := &ring{limit: state.MaxLogBytes}
-	watched := &throttling{after: throttledAfter}
+	watched := &throttling{after: throttledAfter, every: saveInterval}
 	lines := io.MultiWriter(&stamp{out: io.MultiWriter(out, kept)}, watched)
 	return &journalLog{Writer: redact.NewWriter(lines, redactor), ring: kept, throttling: watched}
 }

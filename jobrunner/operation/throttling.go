@@ -25,8 +25,8 @@ const (
 type throttling struct {
 	// classify returns the class of a line; nil for none.
 	classify func(line string) string
-	// after is throttledAfter, but for tests.
-	after time.Duration
+	// after is throttledAfter, and every is saveInterval, except in tests.
+	after, every time.Duration
 
 	mutex sync.Mutex
 	since time.Time
@@ -105,9 +105,9 @@ func (s *session) watchCall(ctx context.Context, call func() error) error {
 }
 
 // reportThrottling saves in the state that the cloud limits the driver's requests, or that it no
-// longer does, at most once per saveInterval. The manager watches the state.
+// longer does, at most once per throttling.every. The manager watches the state.
 func (s *session) reportThrottling(ctx context.Context) {
-	if time.Since(s.reported) < saveInterval {
+	if time.Since(s.reported) < s.log.throttling.every {
 		return
 	}
 	progress := s.log.throttling.report()
