@@ -53,15 +53,21 @@ func (h *MachineKinds) checkUserData(ctx context.Context, obj, old *unstructured
 	return problem{text: strings.Join(conflicts, "; "), waits: old == nil && (hasServer != "" || comesFromElsewhere(obj))}, nil
 }
 
-// fieldsOf reads the driver's fields from the annotation of the object's CRD. It returns none for a
-// CRD that is not generated.
+// fieldsOf reads the driver's fields from the annotation of the object's CRD: from the cache, and
+// from the API server for a CRD that is not there yet. It returns none for a CRD that is not
+// generated.
 func (h *MachineKinds) fieldsOf(ctx context.Context, obj *unstructured.Unstructured) ([]crdgen.Field, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	key := client.ObjectKey{Name: crdgen.CRDName(obj.GroupVersionKind().Group, obj.GetKind())}
-	if err := h.Live.Get(ctx, key, crd); apierrors.IsNotFound(err) {
+	err := h.Cached.Get(ctx, key, crd)
+	if apierrors.IsNotFound(err) {
+		err = h.Live.Get(ctx, key, crd)
+	}
+	if apierrors.IsNotFound(err) {
 		return nil, nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading CRD %s: %w", key.Name, err)
 	}
 	fields, err := crdgen.FieldsFromCRD(crd)

@@ -76,7 +76,7 @@ func TestMachineKinds_userData(t *testing.T) {
 	objs = append(objs, driverWith(t, "unsure", "", "unsure-user-data")...)
 	objs = append(objs, nodeDriver("linode", nil))
 	c := newClient(t, objs...)
-	hook := &admission.MachineKinds{Cached: c, Live: c}
+	hook := &admission.MachineKinds{Cached: c, Live: away{}} // the cache has the CRDs
 	const merges = "and Drover merges both"
 	owned := map[string]any{"ownerReferences": []any{map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "u"}}}
 	for name, tt := range map[string]struct {
@@ -133,7 +133,8 @@ func TestMachineKinds_userData(t *testing.T) {
 		})
 	}
 
-	unreadable := &admission.MachineKinds{Cached: c, Live: away{}}
+	driver := driverWith(t, "vultr", "", "vultr-cloud-init-user-data", "vultr-cloud-init-from-file?")[0]
+	unreadable := &admission.MachineKinds{Cached: newClient(t, driver), Live: away{}}
 	got := unreadable.Handle(t.Context(), request(t, admissionv1.Create, machineKind("VultrMachine", options{"cloudInitFromFile": true}, nil), nil))
 	require.False(t, got.Allowed)
 	require.Equal(t, int32(http.StatusInternalServerError), got.Result.Code)
