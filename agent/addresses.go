@@ -47,7 +47,7 @@ func Addresses() []string {
 // starts, they come one after the other.
 const settled = 30 * time.Second
 
-// addresses are what the agent reports of the server's addresses.
+// addresses decides which addresses of the server the agent reports.
 type addresses struct {
 	// seen are the addresses of the last look, and since is the time of their last change.
 	seen  []string
@@ -56,8 +56,8 @@ type addresses struct {
 	told []string
 }
 
-// look returns the addresses to report: those that were seen for some time, and before that those of
-// the earlier report.
+// look returns the addresses to report: the addresses that were seen for some time. Until then it
+// returns the addresses in the earlier report.
 func (a *addresses) look(now time.Time, found, reported []string) []string {
 	if a.since.IsZero() {
 		a.told = reported

@@ -120,7 +120,7 @@ type Journal struct {
 	Time         time.Time `json:"time"`
 }
 
-// Progress is what a running Job reports.
+// Progress is the report of a running Job.
 type Progress struct {
 	Operation Operation `json:"operation"`
 	Attempt   int32     `json:"attempt"`

@@ -175,7 +175,7 @@ func ReadJournal(data map[string][]byte) (Journal, error) {
 	return j, nil
 }
 
-// ReadProgress reads what a running Job reports.
+// ReadProgress reads the report of a running Job.
 func ReadProgress(data map[string][]byte) (Progress, error) {
 	var p Progress
 	if err := decode(data, ProgressKey, maxDocument, &p); err != nil {

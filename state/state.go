@@ -28,7 +28,7 @@ type State struct {
 	Journal Document[Journal]
 	Server  Document[Server]
 	Result  Document[Result]
-	// Progress is what the pod reports while it runs.
+	// Progress is the report of a running pod.
 	Progress Document[Progress]
 	// Verdict is the end of the last Job if it left no Result.
 	Verdict Document[Result]

@@ -24,7 +24,7 @@ import (
 )
 
 // planningMemory is the default of Options.Memory. It holds the largest specification (Footprint:
-// about 25 MiB) twice, and 30 usual ones.
+// about 50 MiB) once, or seven usual ones that name Secrets.
 const planningMemory = 64 << 20
 
 // fieldOwner is the field manager of this controller.
@@ -171,8 +171,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	defer done() // also if a step panics, which controller-runtime recovers
 	errs := r.bringForward(ctx, s)
-	done()
 	if s.conditions.Get(rkev1.ReconciledCondition) != nil { // a conflict may have come before it was found out
 		s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition, rkev1.AvailableCondition)
 	}
