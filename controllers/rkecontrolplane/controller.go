@@ -167,11 +167,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	before := obj.DeepCopy()
 	s := &scope{RKEControlPlane: obj, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
 	s.conditions.Advise = s.advise
-	done, err := r.Memory.Acquire(ctx, planner.Footprint(&obj.Spec))
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	defer done() // also if a step panics, which controller-runtime recovers
 	errs := r.bringForward(ctx, s)
 	if s.conditions.Get(rkev1.ReconciledCondition) != nil { // a conflict may have come before it was found out
 		s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition, rkev1.AvailableCondition)

@@ -20,6 +20,12 @@ import (
 // plan runs the planner, writes its plans, and reports its result. A plan written now is reported
 // by the next reconcile: its plan Secret wakes the control plane.
 func (r *Reconciler) plan(ctx context.Context, s *scope) error {
+	// No step that calls a cluster's API holds the budget: that API may be slow on purpose.
+	done, err := r.Memory.Acquire(ctx, planner.Footprint(&s.Spec))
+	if err != nil {
+		return err
+	}
+	defer done() // also after a panic, from which controller-runtime recovers
 	s.result = planner.Plan(s.snapshot)
 	// A failed write to a Machine must not block the plans of the others.
 	failed := errors.Join(r.protect(ctx, s), r.markControlPlane(ctx, s), r.reportVersions(ctx, s))
