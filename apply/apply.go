@@ -35,7 +35,7 @@ type Applier struct {
 }
 
 // Apply applies obj unless the live object matches it, and reports whether it wrote. Fields of
-// other owners stay, except those that obj names.
+// other owners stay, except those that obj names. An immutable Secret or ConfigMap is replaced.
 func (a Applier) Apply(ctx context.Context, obj client.Object) (bool, error) {
 	desired, err := a.desired(obj)
 	if err != nil {
@@ -60,7 +60,23 @@ func (a Applier) change(ctx context.Context, desired *unstructured.Unstructured)
 			return false, err
 		}
 	}
+	if immutable, _, _ := unstructured.NestedBool(live.Object, "immutable"); err == nil && immutable {
+		return true, a.replace(ctx, live, desired)
+	}
 	return true, a.write(ctx, desired)
+}
+
+// replace deletes live and creates desired. The API server rejects other data for an immutable
+// Secret or ConfigMap.
+func (a Applier) replace(ctx context.Context, live, desired *unstructured.Unstructured) error {
+	uid := live.GetUID()
+	if err := a.Client.Delete(ctx, live, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the immutable %s %s: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	if err := a.Client.Create(ctx, desired, client.FieldOwner(a.Owner)); err != nil {
+		return fmt.Errorf("creating %s %s: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	return nil
 }
 
 // Write applies objs concurrently without reading the live objects: for objects that the caller has

@@ -93,6 +93,37 @@ func TestWrite_ofSeveral(t *testing.T) {
 	}
 }
 
+// The API server rejects new data for an immutable Secret: Add replaces the Secret, unless it
+// belongs to another owner.
+func TestAdd_replacesAnImmutableSecret(t *testing.T) {
+	applier, c := newApplier(t)
+	ns := testkit.Namespace(t)
+	desired := func(value string, immutable *bool) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"}, Immutable: immutable, Data: map[string][]byte{"k": []byte(value)}}
+	}
+	require.NoError(t, applier.Add(t.Context(), desired("of an earlier manager", nil)))
+	first := testkit.ExpectExists(t, c, desired("", nil))
+	require.NoError(t, applier.Add(t.Context(), desired("first", new(true))))
+	live := testkit.ExpectExists(t, c, desired("", nil))
+	require.Equal(t, first.UID, live.UID, "a mutable Secret is changed")
+	require.Equal(t, "first", string(live.Data["k"]))
+
+	require.NoError(t, applier.Add(t.Context(), desired("first", new(true))))
+	require.Equal(t, live.ResourceVersion, testkit.ExpectExists(t, c, desired("", nil)).ResourceVersion, "the same content needs no write")
+
+	refused := applier
+	refused.Check = func(context.Context, client.Object) error { return context.Canceled }
+	require.ErrorIs(t, refused.Add(t.Context(), desired("second", new(true))), context.Canceled)
+	require.Equal(t, live.ResourceVersion, testkit.ExpectExists(t, c, desired("", nil)).ResourceVersion)
+
+	second := desired("second", new(true))
+	require.NoError(t, applier.Add(t.Context(), second))
+	replaced := testkit.ExpectExists(t, c, desired("", nil))
+	require.NotEqual(t, live.UID, replaced.UID)
+	require.Equal(t, "second", string(replaced.Data["k"]))
+	require.True(t, *replaced.Immutable)
+}
+
 func TestCreate_leavesWhatIsThere(t *testing.T) {
 	applier, c := newApplier(t)
 	ns := testkit.Namespace(t)

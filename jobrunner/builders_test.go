@@ -95,6 +95,7 @@ func TestRequestSecret(t *testing.T) {
 	secret, err := jobrunner.RequestSecret(create)
 	require.NoError(t, err)
 	require.Equal(t, "pool1-abc-create-1", secret.Name)
+	require.True(t, *secret.Immutable, "the kubelet must not read it again after its deletion")
 	require.Equal(t, []byte("#!/bin/sh\n"), secret.Data[jobrunner.BootstrapKey])
 	require.Equal(t, []byte("PEM"), secret.Data[jobrunner.CABundleKey])
 	var back jobrunner.Request

@@ -125,13 +125,17 @@ func (t Task) meta(name string, labels map[string]string) metav1.ObjectMeta {
 	return meta
 }
 
-// RequestSecret holds the data that only the pod may read.
+// RequestSecret holds the data that only the pod may read. It is immutable, because the manager
+// deletes it while the pod still runs: the kubelet mounts a mutable Secret again every minute or so
+// and reports FailedMount if it is gone. The kubelet keeps an immutable Secret from the first read
+// until the pod ends (Kubernetes, pkg/kubelet/util/manager/watch_based_manager.go, objectCache.Get,
+// with the default configMapAndSecretChangeDetectionStrategy, Watch).
 func RequestSecret(t Task) (*corev1.Secret, error) {
-	request, err := json.Marshal(t.Request)
+	document, err := json.Marshal(t.Request)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the request: %w", err)
 	}
-	data := map[string][]byte{RequestKey: request}
+	data := map[string][]byte{RequestKey: document}
 	if t.Request.HasBootstrap {
 		data[BootstrapKey] = t.Bootstrap
 	}
@@ -145,7 +149,9 @@ func RequestSecret(t Task) (*corev1.Secret, error) {
 	if size > maxSecret {
 		return nil, fmt.Errorf("the request is %d bytes with its files and bootstrap data, more than the %d that fit into a Secret", size, maxSecret)
 	}
-	return secret(t.meta(t.Name(), t.jobLabels()), rkev1.MachineRequestSecretType, data), nil
+	request := secret(t.meta(t.Name(), t.jobLabels()), rkev1.MachineRequestSecretType, data)
+	request.Immutable = new(true)
+	return request, nil
 }
 
 func secret(meta metav1.ObjectMeta, kind corev1.SecretType, data map[string][]byte) *corev1.Secret {

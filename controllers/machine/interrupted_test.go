@@ -228,3 +228,31 @@ func TestMend_makesAgainWhatThePodRunsAs(t *testing.T) {
 	require.Equal(t, 5*time.Minute, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter)
 	testkit.ExpectNotFound(t, s.client, access[0])
 }
+
+// A manager that ends between the request Secret and the Job makes the same attempt again. The
+// Secret is immutable, and the credential may have changed since.
+func TestInterrupted_beforeTheJob_requestIsReplaced(t *testing.T) {
+	s := credentialWorld(t)
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s.obj)}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "m-create-1"}}
+	s.fault = func(do func() error) error {
+		if s.client.Get(t.Context(), client.ObjectKeyFromObject(key), &corev1.Secret{}) == nil {
+			return errRefused
+		}
+		return do()
+	}
+	for range 5 {
+		_, err := s.reconciler.Reconcile(t.Context(), request)
+		if errors.Is(err, errRefused) {
+			break
+		}
+	}
+	require.Equal(t, "first-token", s.tokenOf(state.Create, 1))
+	first := testkit.ExpectExists(t, s.client, key.DeepCopy())
+	s.fault = nil
+	rotate("second-token")(s)
+	s.reconcile()
+	require.Equal(t, "second-token", s.tokenOf(state.Create, 1))
+	require.NotEqual(t, first.UID, testkit.ExpectExists(t, s.client, key.DeepCopy()).UID)
+	testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
+}
