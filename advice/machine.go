@@ -11,6 +11,7 @@ import (
 
 	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 )
 
 // Machine holds the names for advice about a machine. Unknown names are empty.
@@ -148,6 +149,8 @@ func (m Machine) failure(last Attempt) failure {
 		class = hostInvalid
 	case last.Reason == rkev1.SSHUnauthorizedReason:
 		class = failure{} // no cloud was asked
+	case last.Class == rkev1.ClassTransient && clouds.ProxyFailed(last.Message):
+		class = proxyFailed
 	case last.Class == rkev1.ClassUnauthorized && m.CredentialName == "":
 		class.next = []string{nextOwnCredential, nextRetry}
 	}
@@ -257,6 +260,8 @@ var (
 	// generic has no cloud that could reject a place or a size.
 	hostInvalid = failure{"The host, or the machine's settings for it, cannot be used", []string{
 		"Correct the value that the driver's message names (address, port, user or SSH key of the host). A retry without a change fails again", nextTemplate, nextItself}}
+	proxyFailed = failure{"The proxy that the manager gives its Jobs (--job-https-proxy) does not connect them to the cloud. The cloud has not seen the request or its credential", []string{
+		"Allow the address that the message names in the proxy of the Jobs, or correct the manager's flags --job-https-proxy and --job-no-proxy (docs/install.md). The manager retries automatically", nextLogs}}
 	noBootstrap = []string{"Correct spec.bootstrap.dataSecretName of the CAPI Machine (or of the MachineDeployment's template): kubectl -n {ns} edit machine.cluster.x-k8s.io {capi}"}
 	cancelling  = []string{"See its pod, which may take a minute to stop: kubectl -n {podns} get pods -l drover.cattle.io/machine-uid={uid} -o wide"}
 )

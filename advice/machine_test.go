@@ -201,6 +201,9 @@ func TestMachine_On(t *testing.T) {
 			append(slices.Clone(later), retry, cloud, drop)},
 		"the cloud's answer comes before the reason": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassUnauthorized, rkev1.PreCreateCheckFailedReason), []string{
 			"Put a valid credential into Secret do-token (values are base64). The next attempt uses it: kubectl -n shop edit secret do-token", retry, logs}},
+		"the proxy rejects the Job": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason,
+			&Attempt{Class: rkev1.ClassTransient, Reason: rkev1.PreCreateCheckFailedReason, Message: `the checks: Get "https://api.hetzner.cloud/v1/servers": Forbidden`}, []string{
+				"Allow the address that the message names in the proxy of the Jobs, or correct the manager's flags --job-https-proxy and --job-no-proxy (docs/install.md). The manager retries automatically", logs, retry}},
 		"the reason comes before another class": {web, rkev1.CreateJobCondition, "False", rkev1.WaitingForRetryReason, failed(rkev1.ClassTransient, rkev1.HostTakenReason), []string{
 			"Delete the machine that the message names, or set another host for this machine in a new machine template. The manager then retries automatically",
 			"If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes", logs, retry}},
@@ -234,6 +237,9 @@ func TestMachine_Says(t *testing.T) {
 	require.Equal(t, "The bootstrap script failed on the server", web.Explain(Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.BootstrapFailedReason}))
 	require.Equal(t, "The driver's own checks before creation failed. No server was requested. The cloud rejects the credential, or the credential lacks a permission",
 		web.Explain(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.PreCreateCheckFailedReason}))
+	require.Equal(t, "The driver's own checks before creation failed. No server was requested. "+
+		"The proxy that the manager gives its Jobs (--job-https-proxy) does not connect them to the cloud. The cloud has not seen the request or its credential",
+		web.Explain(Attempt{Class: rkev1.ClassTransient, Reason: rkev1.PreCreateCheckFailedReason, Message: `Get "https://api.vultr.com/v2/account": Proxy Authentication Required`}))
 	require.Equal(t, "The host rejects the login of the machine's SSH user", web.Explain(Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.SSHUnauthorizedReason}), "no cloud was asked")
 	unresponsive := Attempt{Class: rkev1.ClassUnknown, Reason: rkev1.DriverUnresponsiveReason, Message: "asking the driver: timeout"}
 	require.Equal(t, "The driver did not answer in time. The driver's message is not recognized", web.Explain(unresponsive))

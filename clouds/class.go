@@ -37,8 +37,9 @@ type rule struct {
 	phrases []string
 }
 
-// Classify returns the class of the failure that a driver's error text describes. The driver's own
-// rules come first, then the rules for every cloud, the HTTP status, network errors, and last
+// Classify returns the class of the failure that a driver's error text describes. A proxy's
+// rejection comes first, because its words are the words of a cloud. Then follow the driver's own
+// rules, then the rules for every cloud, the HTTP status, network errors, and last
 // errors of an operating system or a driver. Addresses in the text are ignored: they repeat names
 // that users chose.
 func (c Cloud) Classify(text string) string {
@@ -46,6 +47,9 @@ func (c Cloud) Classify(text string) string {
 		return rkev1.ClassUnknown
 	}
 	text = plain(text)
+	if proxyRejects.MatchString(text) {
+		return rkev1.ClassTransient
+	}
 	hungUp := ""
 	if endOfFile.MatchString(text) {
 		hungUp = rkev1.ClassTransient
@@ -65,6 +69,20 @@ var (
 	statusPattern = regexp.MustCompile(
 		`(?:^\[?|: \[?|error |got |status(?: code)?\\?"?[ =:]+|statuscode[ =:]+|response code |http(?:/[0-9.]+)? )([45][0-9]{2})(?:[^0-9a-z]|$)`)
 )
+
+// proxyRejects matches the error of Go's HTTP client if a proxy rejects a CONNECT request. It is the
+// status text without the number, directly after the request's address (net/http, transport.go,
+// Transport.dialConn). The errors of clouds have a number or other words there.
+var proxyRejects = regexp.MustCompile(`address\\?": (?:bad request|unauthorized|forbidden|not found|method not allowed|not acceptable|` +
+	`proxy authentication required|request timeout|gone|too many requests|internal server error|not implemented|bad gateway|service unavailable|` +
+	`gateway timeout|unknown status code)(?:[.,;)"'\\\]]|\s*(?:\n|$))`)
+
+// ProxyFailed reports whether an error text means that a proxy did not connect a driver to its
+// cloud.
+func ProxyFailed(text string) bool {
+	text = plain(text)
+	return proxyRejects.MatchString(text) || strings.Contains(text, "proxyconnect")
+}
 
 // panicked are words before a program's stack, in which any word may stand.
 var panicked = []string{"panic in the driver:", "\ngoroutine "}

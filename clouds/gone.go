@@ -22,7 +22,7 @@ func (c Cloud) IsGone(text string) bool {
 		return false
 	}
 	text = plain(text)
-	if containsAny(text, slices.Concat(elsewhere, c.words.elsewhere)) {
+	if proxyRejects.MatchString(text) || containsAny(text, slices.Concat(elsewhere, c.words.elsewhere)) {
 		return false
 	}
 	gone := containsAny(text, slices.Concat(gonePhrases, c.words.gone))
