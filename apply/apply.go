@@ -91,7 +91,7 @@ func (a Applier) Write(ctx context.Context, objs ...client.Object) error {
 func (a Applier) Add(ctx context.Context, objs ...client.Object) error {
 	return a.each(objs, func(desired *unstructured.Unstructured) error {
 		err := a.Client.Create(ctx, desired.DeepCopy(), client.FieldOwner(a.Owner))
-		if apierrors.IsAlreadyExists(err) {
+		if apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) && a.exists(ctx, desired) {
 			_, err = a.change(ctx, desired)
 			return err
 		}
@@ -100,6 +100,14 @@ func (a Applier) Add(ctx context.Context, objs ...client.Object) error {
 		}
 		return nil
 	})
+}
+
+// exists reports whether the object of this name exists. A quota that is used up rejects the
+// creation of existing objects, too: the API server checks quotas first.
+func (a Applier) exists(ctx context.Context, desired *unstructured.Unstructured) bool {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(desired.GroupVersionKind())
+	return a.Reader.Get(ctx, client.ObjectKeyFromObject(desired), live) == nil
 }
 
 func (a Applier) each(objs []client.Object, do func(desired *unstructured.Unstructured) error) error {

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -169,6 +170,25 @@ func TestAdd(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), live))
 	require.NoError(t, applier.Add(t.Context(), configMap(ns, map[string]string{"a": "2"})))
 	require.Equal(t, map[string]string{"a": "2"}, testkit.ExpectExists(t, c, configMap(ns, nil)).Data)
+}
+
+// A used up quota rejects the creation of an object that exists, too: the error names the object that is missing.
+func TestAdd_quota(t *testing.T) {
+	applier, c := newApplier(t)
+	ns := testkit.Namespace(t)
+	hard := corev1.ResourceList{corev1.ResourceSecrets: resource.MustParse("1")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	require.NoError(t, c.Create(t.Context(), quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{corev1.ResourceSecrets: resource.MustParse("0")}}
+	require.NoError(t, c.Status().Update(t.Context(), quota)) // as the quota controller does
+	secret := func(name string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string][]byte{"k": []byte("v")}}
+	}
+	require.Eventually(t, func() bool { return applier.Add(t.Context(), secret("first")) == nil }, 10*time.Second, 50*time.Millisecond, "the API server reads the quota")
+	require.NoError(t, applier.Add(t.Context(), secret("first")))
+	err := applier.Add(t.Context(), secret("first"), secret("second"))
+	require.ErrorContains(t, err, `creating Secret second: secrets "second" is forbidden: exceeded quota`)
+	require.True(t, apierrors.IsForbidden(err))
 }
 
 // Replicas of the manager start at the same time.
