@@ -103,7 +103,7 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 		Expression: "has(object.spec) && ['" + strings.Join(planner.BoundedFields(), "', '") + "'].exists(f, f in object.spec && " +
 			"(oldObject == null || oldObject.?spec[?f].orValue(null) != object.spec[f]))",
 	})
-	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs}
+	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.pools()}
 }
 
 // notOurs excludes the manager's own writes, so that a starting manager never waits for its own
@@ -147,5 +147,6 @@ func Register(mgr manager.Manager, trustedCredentialNamespaces []string) {
 		TrustedCredentialNamespaces: trustedCredentialNamespaces}})
 	server.Register(NodeDriversPath, &admission.Webhook{Handler: &NodeDrivers{}})
 	server.Register(ControlPlaneSpecsPath, &admission.Webhook{Handler: &ControlPlaneSpecs{}})
+	server.Register(PoolsPath, &admission.Webhook{Handler: &Pools{Reader: mgr.GetAPIReader()}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})
 }

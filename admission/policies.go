@@ -18,24 +18,30 @@ const (
 	OptionsPolicyName   = "drover-machines-keep-their-options"     // a server that runs has the options that it was made with
 	VersionPolicyName   = "drover-versions-are-the-control-planes" // Cluster API rolls no machines that an RKEControlPlane changes in place
 	ReferencePolicyName = "drover-references-lead-to-providers"    // Clusters and Machines name only kinds that can be part of them
+	DeletionPolicyName  = "drover-etcd-deletions-are-announced"    // a user who deletes a server with etcd gets a warning
 )
 
 // Policies are the checks of the API server that work even if the manager does not run, each with
 // its binding.
 func Policies(owner *metav1.OwnerReference) []client.Object {
-	return slices.Concat(policy(owner, PolicyName, templatesAreImmutable()), policy(owner, StatePolicyName, stateKeepsItsClaim()),
-		policy(owner, PlanPolicyName, agentsWriteTheirKeys()),
-		policy(owner, OptionsPolicyName, machinesKeepTheirOptions()), policy(owner, VersionPolicyName, versionsAreTheControlPlanes()),
-		policy(owner, ReferencePolicyName, referencesLeadToProviders()))
+	return slices.Concat(denying(owner, PolicyName, templatesAreImmutable()), denying(owner, StatePolicyName, stateKeepsItsClaim()),
+		denying(owner, PlanPolicyName, agentsWriteTheirKeys()),
+		denying(owner, OptionsPolicyName, machinesKeepTheirOptions()), denying(owner, VersionPolicyName, versionsAreTheControlPlanes()),
+		denying(owner, ReferencePolicyName, referencesLeadToProviders()),
+		policy(owner, DeletionPolicyName, admissionregistrationv1.Warn, etcdDeletionsAreAnnounced()))
 }
 
-func policy(owner *metav1.OwnerReference, name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) []client.Object {
+func denying(owner *metav1.OwnerReference, name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) []client.Object {
+	return policy(owner, name, admissionregistrationv1.Deny, spec)
+}
+
+func policy(owner *metav1.OwnerReference, name string, action admissionregistrationv1.ValidationAction, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) []client.Object {
 	spec.FailurePolicy = new(admissionregistrationv1.Fail)
 	return []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metaOf(name, owner), Spec: spec},
 		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metaOf(name, owner), Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName:        name,
-			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			ValidationActions: []admissionregistrationv1.ValidationAction{action},
 		}},
 	}
 }

@@ -31,6 +31,7 @@ import (
 
 	"github.com/drover-project/drover/admission"
 	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
@@ -122,7 +123,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	testkit.ApplyCRDs(t, crds...)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v3.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v3.AddToScheme, rkev1.AddToScheme, clusterv1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
 	c := &cluster{warned: &warnings{}, config: testkit.Config(t)}
@@ -145,6 +146,7 @@ func (c *cluster) serve(t *testing.T) {
 	mux.Handle(admission.MachineKindsPath, &webhook.Webhook{Handler: &admission.MachineKinds{Cached: c, Live: c}})
 	mux.Handle(admission.ControlPlanesPath, &webhook.Webhook{Handler: &admission.ControlPlanes{Reader: c}})
 	mux.Handle(admission.ControlPlaneSpecsPath, &webhook.Webhook{Handler: &admission.ControlPlaneSpecs{}})
+	mux.Handle(admission.PoolsPath, &webhook.Webhook{Handler: &admission.Pools{Reader: c}})
 	mux.Handle(admission.NodeDriversPath, &webhook.Webhook{Handler: &admission.NodeDrivers{}})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup

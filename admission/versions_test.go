@@ -19,6 +19,17 @@ import (
 // withClusterAPI is an API server with the kinds of Cluster API that our policies are about, an object that came before those, and the policies.
 func withClusterAPI(t *testing.T, before client.Object) client.Client {
 	t.Helper()
+	applyClusterAPI(t)
+	c := testkit.Client(t, clientgoscheme.Scheme)
+	// An earlier test's policies count until the API server has heard that they are gone.
+	testkit.Eventually(t, time.Minute, func() error { return c.Create(t.Context(), before) })
+	enforce(t, c)
+	return c
+}
+
+// applyClusterAPI installs the kinds of Cluster API that our policies and webhooks check.
+func applyClusterAPI(t *testing.T) {
+	t.Helper()
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, plural := range []string{"clusters", "machines", "machinedeployments", "machinesets", "clusterclasses"} {
 		raw, err := os.ReadFile(filepath.Join("..", "capi", "crds", "cluster.x-k8s.io_"+plural+".yaml"))
@@ -28,11 +39,6 @@ func withClusterAPI(t *testing.T, before client.Object) client.Client {
 		crds = append(crds, crd)
 	}
 	testkit.ApplyCRDs(t, crds...)
-	c := testkit.Client(t, clientgoscheme.Scheme)
-	// An earlier test's policies count until the API server has heard that they are gone.
-	testkit.Eventually(t, time.Minute, func() error { return c.Create(t.Context(), before) })
-	enforce(t, c)
-	return c
 }
 
 // pool is a MachineDeployment or MachineSet whose machines are bootstrapped by a template of this kind, with a version or none.

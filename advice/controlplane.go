@@ -1,6 +1,8 @@
 package advice
 
 import (
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
@@ -129,9 +131,16 @@ var controlPlane = map[string][]string{
 	rkev1.SnapshotCredentialInvalidReason:  {nextSeeSecrets, nextEditControlPlane},
 	rkev1.NoRoleReason:                     {nextSeeMachines},
 	rkev1.OperatingSystemUnsupportedReason: {nextSeeMachines},
-	rkev1.TierUnsupportedReason:            {"Scale down its MachineDeployment: kubectl get machinedeployments.cluster.x-k8s.io -n {ns}"},
-	rkev1.WaitingForServerReason:           {"See the state of its server: drover why {machine} -n {ns}"},
-	rkev1.DuplicateServersReason:           {"Delete the Machine, which removes all its servers; its MachineSet makes another: kubectl delete machines.cluster.x-k8s.io {lone} -n {ns}"},
+	rkev1.TierUnsupportedReason: {
+		"If a rollout created this machine, undo the rollout. Remove spec.rollout.after if it is set: " +
+			`kubectl -n {ns} patch machinedeployments.cluster.x-k8s.io {deployment} --type=json -p '[{"op":"remove","path":"/spec/rollout/after"}]'`,
+		"If the template of its MachineDeployment was changed, set the earlier infrastructureRef and bootstrap again: kubectl edit machinedeployments.cluster.x-k8s.io {deployment} -n {ns}",
+		"If spec.replicas is 2 or more, delete this machine, which has no Node, and set replicas to 1. Never set it to 0, because this deletes the cluster's server and its data: " +
+			"kubectl -n {ns} annotate machines.cluster.x-k8s.io {machine} " + clusterv1.DeleteMachineAnnotation + "=yes && kubectl -n {ns} scale machinedeployments.cluster.x-k8s.io {deployment} --replicas=1",
+		"Delete this machine, which has no Node: kubectl delete machines.cluster.x-k8s.io {lone} -n {ns}",
+	},
+	rkev1.WaitingForServerReason: {"See the state of its server: drover why {machine} -n {ns}"},
+	rkev1.DuplicateServersReason: {"Delete the Machine, which removes all its servers; its MachineSet makes another: kubectl delete machines.cluster.x-k8s.io {lone} -n {ns}"},
 	rkev1.NodeOfEarlierServerReason: {
 		"If the earlier server still runs, remove it in the cloud. The Node is then removed automatically",
 		"If the machine's server now uses the Node's name, delete the Node: drover kubeconfig {cluster} -n {ns} --file {cluster}.yaml && kubectl --kubeconfig {cluster}.yaml delete node {object}",

@@ -113,6 +113,9 @@ const (
 	EtcdRoleLabel         = "rke.cattle.io/etcd-role"
 	ControlPlaneRoleLabel = "rke.cattle.io/control-plane-role"
 	WorkerRoleLabel       = "rke.cattle.io/worker-role"
+	// EtcdForceRemoveAnnotation with the value "true" on a MachineDeployment or MachineSet allows
+	// changes that delete the only server with the cluster's data.
+	EtcdForceRemoveAnnotation = "rke.cattle.io/etcd-force-remove"
 	// MachineIDLabel on an RKEBootstrap is the machine's identity in plans. Unlike a UID it is the
 	// same after a move.
 	MachineIDLabel = "rke.cattle.io/machine-id"

@@ -45,7 +45,7 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 		if owner := m.CAPIMachineName(); owner != "" {
 			what, ref = "its CAPI Machine", "machine.cluster.x-k8s.io/"+owner
 		}
-		return fmt.Errorf("%s is not being deleted: delete %s first (kubectl -n %s delete %s); only a machine whose removal fails is abandoned",
+		return fmt.Errorf("%s is not being deleted: only a machine whose removal fails is abandoned. To delete its server and the data on it, delete %s (kubectl -n %s delete %s)",
 			m.Name, what, m.Namespace, ref)
 	}
 	// State that cannot be read is shown as unknown; the user decides.

@@ -90,10 +90,10 @@ func TestConfirm(t *testing.T) {
 func TestAbandonRefusals(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, waitingMachine)
-	require.Equal(t, "db-1 is not being deleted: delete it first (kubectl -n "+c.namespace+" delete genericmachine.rke-machine.cattle.io/db-1); only a machine whose removal fails is abandoned",
+	require.Equal(t, "db-1 is not being deleted: only a machine whose removal fails is abandoned. To delete its server and the data on it, delete it (kubectl -n "+c.namespace+" delete genericmachine.rke-machine.cattle.io/db-1)",
 		requireError(t, c.drover(t, "abandon", "db-1", "--yes")))
 	c.apply(t, runningMachine)
-	require.Equal(t, "web-1 is not being deleted: delete its CAPI Machine first (kubectl -n "+c.namespace+" delete machine.cluster.x-k8s.io/pool-abc); only a machine whose removal fails is abandoned",
+	require.Equal(t, "web-1 is not being deleted: only a machine whose removal fails is abandoned. To delete its server and the data on it, delete its CAPI Machine (kubectl -n "+c.namespace+" delete machine.cluster.x-k8s.io/pool-abc)",
 		requireError(t, c.drover(t, "abandon", "web-1")))
 	none := execute(t, emptyOptions, "db-1\n", "--kubeconfig", c.kubeconfig, "-n", dyingElsewhere(t), "abandon", "db-1")
 	require.Equal(t, 1, none.code)

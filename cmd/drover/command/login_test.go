@@ -223,7 +223,7 @@ func TestAbandon(t *testing.T) {
 	r := c.drover(t, "abandon", "web-1", "--yes")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, "is not being deleted")
-	require.Contains(t, r.errOut, "delete its CAPI Machine first (kubectl -n "+c.namespace+" delete machine.cluster.x-k8s.io/pool-abc)")
+	require.Contains(t, r.errOut, "To delete its server and the data on it, delete its CAPI Machine (kubectl -n "+c.namespace+" delete machine.cluster.x-k8s.io/pool-abc)")
 
 	require.NoError(t, c.Delete(t.Context(), machine))
 	r = c.drover(t, "abandon", "db-1")
