@@ -18,6 +18,7 @@ const (
 	OptionsPolicyName   = "drover-machines-keep-their-options"     // a server that runs has the options that it was made with
 	VersionPolicyName   = "drover-versions-are-the-control-planes" // Cluster API rolls no machines that an RKEControlPlane changes in place
 	ReferencePolicyName = "drover-references-lead-to-providers"    // Clusters and Machines name only kinds that can be part of them
+	ReplicasPolicyName  = "drover-replicas-are-bounded"            // Cluster API creates all machines of a MachineSet in one loop
 	DeletionPolicyName  = "drover-etcd-deletions-are-announced"    // a user who deletes a server with etcd gets a warning
 )
 
@@ -27,7 +28,7 @@ func Policies(owner *metav1.OwnerReference) []client.Object {
 	return slices.Concat(denying(owner, PolicyName, templatesAreImmutable()), denying(owner, StatePolicyName, stateKeepsItsClaim()),
 		denying(owner, PlanPolicyName, agentsWriteTheirKeys()),
 		denying(owner, OptionsPolicyName, machinesKeepTheirOptions()), denying(owner, VersionPolicyName, versionsAreTheControlPlanes()),
-		denying(owner, ReferencePolicyName, referencesLeadToProviders()),
+		denying(owner, ReferencePolicyName, referencesLeadToProviders()), denying(owner, ReplicasPolicyName, replicasAreBounded()),
 		policy(owner, DeletionPolicyName, admissionregistrationv1.Warn, etcdDeletionsAreAnnounced()))
 }
 

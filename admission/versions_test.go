@@ -3,6 +3,7 @@ package admission_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +44,11 @@ func applyClusterAPI(t *testing.T) {
 
 // pool is a MachineDeployment or MachineSet whose machines are bootstrapped by a template of this kind, with a version or none.
 func pool(namespace, kind, bootstrap, version string) *unstructured.Unstructured {
-	spec := map[string]any{"clusterName": "one", "bootstrap": map[string]any{"configRef": map[string]any{"apiGroup": "rke.cattle.io", "kind": bootstrap, "name": "x"}},
+	group := "bootstrap.cluster.x-k8s.io"
+	if strings.HasPrefix(bootstrap, "RKE") {
+		group = "rke.cattle.io"
+	}
+	spec := map[string]any{"clusterName": "one", "bootstrap": map[string]any{"configRef": map[string]any{"apiGroup": group, "kind": bootstrap, "name": "x"}},
 		"infrastructureRef": map[string]any{"apiGroup": "rke-machine.cattle.io", "kind": "AcmeMachineTemplate", "name": "x"}}
 	if version != "" {
 		spec["version"] = version
