@@ -147,9 +147,12 @@ const MissingCredentialAnnotation = "drover.cattle.io/allow-missing-credential"
 // clonedFromAnnotation is on objects that Cluster API made from a template.
 const clonedFromAnnotation = "cluster.x-k8s.io/cloned-from-name"
 
-// credentialOf reads common.cloudCredentialSecretName of a machine or a template; configs have
-// none.
+// credentialOf reads the credential of a machine or a template, of a machine first from the
+// annotation; configs have none.
 func credentialOf(obj *unstructured.Unstructured) string {
+	if name := obj.GetAnnotations()[rkev1.CredentialAnnotation]; name != "" && strings.HasSuffix(obj.GetKind(), "Machine") {
+		return name
+	}
 	path := []string{"spec", "common", "cloudCredentialSecretName"}
 	if strings.HasSuffix(obj.GetKind(), "MachineTemplate") {
 		path = append([]string{"spec", "template"}, path...)

@@ -110,6 +110,36 @@ func (a Applier) exists(ctx context.Context, desired *unstructured.Unstructured)
 	return a.Reader.Get(ctx, client.ObjectKeyFromObject(desired), live) == nil
 }
 
+// Matches reports whether live, which the caller has read, has all content of obj, so that applying
+// obj would change nothing.
+func (a Applier) Matches(live, obj client.Object) (bool, error) {
+	desired, err := a.desired(obj)
+	if err != nil {
+		return false, err
+	}
+	has, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false, fmt.Errorf("converting %s %s: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	content := desired.Object
+	// A typed object that was read has no kind.
+	delete(content, "apiVersion")
+	delete(content, "kind")
+	return contains(has, content), nil
+}
+
+// Overwrite applies obj without reading the live object, and returns the stored object.
+func (a Applier) Overwrite(ctx context.Context, obj client.Object) (client.Object, error) {
+	desired, err := a.desired(obj)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.write(ctx, desired); err != nil {
+		return nil, err
+	}
+	return desired, nil
+}
+
 func (a Applier) each(objs []client.Object, do func(desired *unstructured.Unstructured) error) error {
 	errs := make([]error, len(objs))
 	var all sync.WaitGroup

@@ -16,6 +16,12 @@ func contains(live, desired any) bool {
 			return false
 		}
 		for key, item := range want {
+			if key == "ownerReferences" {
+				if !containsOwners(have[key], item) {
+					return false
+				}
+				continue
+			}
 			if !contains(have[key], item) {
 				return false
 			}
@@ -31,6 +37,19 @@ func contains(live, desired any) bool {
 	have, ok := number(live)
 	want, isNumber := number(desired)
 	return live == desired || ok && isNumber && have == want
+}
+
+// containsOwners reports whether live has every desired owner, in any order and among others:
+// controllers add their own. The API server merges this list by the UID.
+func containsOwners(live, desired any) bool {
+	have, _ := live.([]any)
+	want, _ := desired.([]any)
+	for _, owner := range want {
+		if !slices.ContainsFunc(have, func(one any) bool { return contains(one, owner) }) {
+			return false
+		}
+	}
+	return true
 }
 
 func number(value any) (float64, bool) {

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/controllers/machine"
 	"github.com/drover-project/drover/controllers/nodedriver"
+	"github.com/drover-project/drover/controllers/provisioningcluster"
 	"github.com/drover-project/drover/controllers/rkecluster"
 	"github.com/drover-project/drover/controllers/rkecontrolplane"
 	"github.com/drover-project/drover/controllers/serverscan"
@@ -150,6 +151,11 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	if err := p.addBootstrap(ctx, mgr); err != nil {
+		return err
+	}
+	err = provisioningcluster.New(provisioningcluster.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("provisioningcluster"),
+		WatchFilter: o.watchFilter, Workers: o.concurrency}).Register(ctx, mgr)
+	if err != nil {
 		return err
 	}
 	scans := serverscan.New(serverscan.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Jobs: p.settings, Management: p.management,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-project/drover/admission"
 	v3 "github.com/drover-project/drover/api/management/v3"
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/install"
@@ -119,5 +120,5 @@ func prepare(ctx context.Context, config *rest.Config, o *options) (*plan, error
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
-		capi.AddToScheme(scheme), v3.AddToScheme(scheme), rkev1.AddToScheme(scheme))
+		capi.AddToScheme(scheme), v3.AddToScheme(scheme), provv1.AddToScheme(scheme), rkev1.AddToScheme(scheme))
 }

@@ -46,12 +46,12 @@ func (m DriverMachine) SetProviderID(id string) error {
 	return unstructured.SetNestedField(m.Object, id, "spec", ProviderIDField)
 }
 
-// CredentialName is the credential as the spec names it or, when it names none, the one that made
-// the server.
+// CredentialName is the credential that CredentialAnnotation or else the spec names or, when both
+// name none, the one that made the server.
 func (m DriverMachine) CredentialName() string {
 	named, _, _ := unstructured.NestedString(m.Object, "spec", CommonField, "cloudCredentialSecretName")
 	used, _, _ := unstructured.NestedString(m.Object, "status", "cloudCredentialSecretName")
-	return cmp.Or(named, used)
+	return cmp.Or(m.GetAnnotations()[CredentialAnnotation], named, used)
 }
 
 // SSHContact is spec.common.sshContact.

@@ -116,6 +116,16 @@ const (
 	// EtcdForceRemoveAnnotation with the value "true" on a MachineDeployment or MachineSet allows
 	// changes that delete the only server with the cluster's data.
 	EtcdForceRemoveAnnotation = "rke.cattle.io/etcd-force-remove"
+	// MachinePoolLabel on the objects of a pool of a provisioning Cluster names the pool.
+	MachinePoolLabel = "rke.cattle.io/rke-machine-pool-name"
+	// ClonedFromGroupVersionAnnotation, ClonedFromKindAnnotation and ClonedFromNameAnnotation on a
+	// machine template name the Config whose options it has.
+	ClonedFromGroupVersionAnnotation = "rke.cattle.io/cloned-from-group-version"
+	ClonedFromKindAnnotation         = "rke.cattle.io/cloned-from-kind"
+	ClonedFromNameAnnotation         = "rke.cattle.io/cloned-from-name"
+	// CredentialAnnotation on an infra machine names its credential, before spec.common does. A
+	// MachineDeployment passes a change of it to existing machines.
+	CredentialAnnotation = "drover.cattle.io/cloud-credential"
 	// MachineIDLabel on an RKEBootstrap is the machine's identity in plans. Unlike a UID it is the
 	// same after a move.
 	MachineIDLabel = "rke.cattle.io/machine-id"

@@ -156,10 +156,10 @@ func (m *Machine) PausedBy() string {
 	return ""
 }
 
-// CredentialName is the credential as the spec names it or, when it names none, the one that made
-// the server.
+// CredentialName is the credential that the annotation or else the spec names or, when both name
+// none, the one that made the server.
 func (m *Machine) CredentialName() string {
-	return cmp.Or(m.Spec.Common.CloudCredentialSecretName, m.Status.CloudCredentialSecretName)
+	return cmp.Or(m.Annotations[rkev1.CredentialAnnotation], m.Spec.Common.CloudCredentialSecretName, m.Status.CloudCredentialSecretName)
 }
 
 // Credential is the Secret that the machine uses; its zero value when it uses none.

@@ -1,0 +1,31 @@
+package v1
+
+import "strings"
+
+// Annotations and the finalizer of a Cluster and its objects.
+const (
+	// RenderedAnnotation on a Cluster is the Cluster's name once its CAPI Cluster was created. If
+	// the CAPI Cluster is then missing, nothing is created in its place.
+	RenderedAnnotation = "drover.cattle.io/rendered"
+	// ConfigUIDAnnotation and ConfigGenerationAnnotation on a machine template note the Config that
+	// has its options.
+	ConfigUIDAnnotation        = "drover.cattle.io/config-uid"
+	ConfigGenerationAnnotation = "drover.cattle.io/config-generation"
+	// ClusterFinalizer keeps a Cluster until its CAPI Cluster is gone.
+	ClusterFinalizer = "drover.cattle.io/provisioning-cluster"
+)
+
+// IsReserved reports whether only Drover and Cluster API set the label. Labels with the prefix
+// node.cluster.x-k8s.io are for users: Cluster API copies them to Nodes.
+func IsReserved(label string) bool {
+	prefix, _, found := strings.Cut(label, "/")
+	if !found || prefix == "node.cluster.x-k8s.io" {
+		return false
+	}
+	for _, domain := range []string{"cattle.io", "cluster.x-k8s.io"} {
+		if prefix == domain || strings.HasSuffix(prefix, "."+domain) {
+			return true
+		}
+	}
+	return false
+}

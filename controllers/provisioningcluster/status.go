@@ -1,0 +1,160 @@
+package provisioningcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/provisioning"
+)
+
+// report sets the conditions and counters from the objects of Cluster API.
+func (r *Reconciler) report(ctx context.Context, s *scope) error {
+	controlPlane := &rkev1.RKEControlPlane{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(s), controlPlane); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the RKEControlPlane %s: %w", s.Name, err)
+	}
+	current := controlPlane.Generation > 0 && controlPlane.Status.ObservedGeneration >= max(s.generations["RKEControlPlane/"+s.Name], controlPlane.Generation)
+	reconciled, available := of(controlPlane, rkev1.ReconciledCondition), of(controlPlane, rkev1.AvailableCondition)
+	if !current {
+		reconciled = notRead
+	}
+	r.reportFields(s)
+	r.reportUpdated(s, reconciled)
+	r.reportProvisioned(s, controlPlane, reconciled)
+	s.Status.AgentDeployed = available.Status == metav1.ConditionTrue
+	s.ready(*s.conditions.Get(provv1.ProvisionedCondition), reconciled, available, r.reportPools(s))
+	return nil
+}
+
+// ready sets Ready from its parts: the first that is not True gives its reason.
+func (s *scope) ready(parts ...metav1.Condition) {
+	for _, part := range parts {
+		if part.Status != metav1.ConditionTrue {
+			s.conditions.Repeat(provv1.ReadyCondition, part)
+			return
+		}
+	}
+	s.conditions.True(provv1.ReadyCondition, provv1.ReadyReason, "")
+	s.Status.Ready = true
+}
+
+// notRead stands for a condition that the control plane has not yet reported.
+var notRead = metav1.Condition{Status: metav1.ConditionFalse, Reason: provv1.WaitingForControlPlaneReason, Message: "the control plane has not yet read the current specification"}
+
+// of returns a condition of the control plane.
+func of(controlPlane *rkev1.RKEControlPlane, condition string) metav1.Condition {
+	return ptr.Deref(meta.FindStatusCondition(controlPlane.Status.Conditions, condition), notRead)
+}
+
+// reportFields names the fields without an effect.
+func (r *Reconciler) reportFields(s *scope) {
+	if fields := provisioning.NotActedOn(s.Cluster); len(fields) > 0 {
+		s.conditions.True(provv1.NotActedOnCondition, provv1.FieldsNotActedOnReason, "these fields of spec have no effect: "+strings.Join(fields, ", "))
+		return
+	}
+	s.conditions.Drop(provv1.NotActedOnCondition)
+}
+
+// reportProvisioned reports whether the cluster's API has answered once.
+func (r *Reconciler) reportProvisioned(s *scope, controlPlane *rkev1.RKEControlPlane, reconciled metav1.Condition) {
+	switch {
+	case controlPlane.IsEstablished():
+		s.Status.ClientSecretName = secret.Name(s.Name, secret.Kubeconfig)
+		s.conditions.True(provv1.ProvisionedCondition, provv1.ProvisionedCondition, "")
+	case reconciled.Status == metav1.ConditionTrue:
+		s.conditions.Repeat(provv1.ProvisionedCondition, notRead)
+	default:
+		s.conditions.Repeat(provv1.ProvisionedCondition, reconciled)
+	}
+}
+
+// reportPools counts the machines of each pool, and reports whether they are up to date. It returns
+// whether they are also ready.
+func (r *Reconciler) reportPools(s *scope) metav1.Condition {
+	s.Status.Pools = nil
+	var behind, unready []string
+	for _, pool := range s.rendered.Pools {
+		status, rendered, current := s.count(pool)
+		s.Status.Pools = append(s.Status.Pools, status)
+		if !current || status.Made != rendered || status.UpToDate != rendered {
+			behind = append(behind, fmt.Sprintf("pool %s: %d of %d machines are up to date, %d exist", pool.Name, status.UpToDate, rendered, status.Made))
+		} else if status.Ready < rendered {
+			unready = append(unready, fmt.Sprintf("pool %s: %d of %d machines are ready", pool.Name, status.Ready, rendered))
+		}
+	}
+	upToDate := machines(behind)
+	s.conditions.Set(provv1.MachinesUpToDateCondition, upToDate.Status, upToDate.Reason, upToDate.Message)
+	return machines(append(behind, unready...))
+}
+
+// machines returns a condition that is True if nothing is against it.
+func machines(against []string) metav1.Condition {
+	if len(against) == 0 {
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: provv1.MachinesUpToDateReason}
+	}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: provv1.WaitingForMachinesReason, Message: strings.Join(against, "; ")}
+}
+
+// count counts the machines of a pool. It returns the number of machines that its MachineDeployment
+// asks for, and whether Cluster API has read the current MachineDeployment.
+func (s *scope) count(pool provisioning.Pool) (status provv1.PoolStatus, rendered int32, current bool) {
+	status = provv1.PoolStatus{Name: pool.Name, Wanted: pool.Wanted}
+	made := s.deployments[pool.Deployment]
+	if made == nil {
+		return status, pool.Rendered, pool.Rendered == 0
+	}
+	counts := made.Status
+	status.Made, status.Ready, status.UpToDate = ptr.Deref(counts.Replicas, 0), ptr.Deref(counts.ReadyReplicas, 0), ptr.Deref(counts.UpToDateReplicas, 0)
+	rendered = pool.Rendered
+	if pool.Autoscaled {
+		rendered = ptr.Deref(made.Spec.Replicas, 0)
+	}
+	return status, rendered, counts.ObservedGeneration >= max(s.generations["MachineDeployment/"+pool.Deployment], made.Generation)
+}
+
+// reportUpdated sets Updated: first from the parts that are not rendered as they are specified, then
+// from the control plane.
+func (r *Reconciler) reportUpdated(s *scope, reconciled metav1.Condition) {
+	var messages []string
+	for _, finding := range s.rendered.Findings {
+		message := finding.Message
+		if finding.Pool != "" {
+			message = "pool " + finding.Pool + ": " + message
+		}
+		messages = append(messages, message)
+	}
+	switch {
+	case len(messages) > 0:
+		s.conditions.False(provv1.UpdatedCondition, s.rendered.Findings[0].Reason, strings.Join(messages, "; "))
+	case reconciled.Status == metav1.ConditionTrue:
+		s.conditions.True(provv1.UpdatedCondition, provv1.UpdatedCondition, "")
+	default:
+		s.conditions.Repeat(provv1.UpdatedCondition, reconciled)
+	}
+}
+
+// quiet are reasons without an event: every Cluster passes them.
+var quiet = []string{provv1.WaitingForMachinesReason, provv1.WaitingForControlPlaneReason, provv1.DeletingReason, clusterv1.PausedReason,
+	rkev1.WaitingForOwnerReason, rkev1.WaitingForMachinesReason, rkev1.WaitingForTurnReason, rkev1.WaitingForServerReason, rkev1.WaitingForInfrastructureReason}
+
+// emit writes an event for each changed condition.
+func (r *Reconciler) emit(obj *provv1.Cluster, before []metav1.Condition) {
+	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: quiet,
+		Of:    []string{provv1.RKEClusterCondition, provv1.ProvisionedCondition, provv1.UpdatedCondition, provv1.ReadyCondition},
+		Notes: map[string]string{provv1.RenderedReason: "The objects of Cluster API match the Cluster", provv1.ReadyReason: "The Cluster is as its specification says"}})
+}
+
+// asWaiting returns the outcome of a step that waits.
+func asWaiting(err error) (*step.Waiting, bool) { return errors.AsType[*step.Waiting](err) }

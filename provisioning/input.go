@@ -1,0 +1,69 @@
+package provisioning
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+)
+
+// Input is everything that the objects of a Cluster depend on.
+type Input struct {
+	// Cluster is the provisioning Cluster, with rkeConfig.
+	Cluster *provv1.Cluster
+	// Pools are the objects of each pool, by the name of the pool.
+	Pools map[string]PoolInput
+}
+
+// PoolInput are the objects of one pool that exist.
+type PoolInput struct {
+	// Config is the driver's options; nil if the pool has none that it may use.
+	Config *unstructured.Unstructured
+	// Refused says why the pool has no Config, with a reason of api/provisioning/v1.
+	Refused *Finding
+	// Deployment is the pool's MachineDeployment; nil before the first rendering.
+	Deployment *clusterv1.MachineDeployment
+	// Template is the machine template that the MachineDeployment uses; nil if it is gone.
+	Template *unstructured.Unstructured
+}
+
+// Finding is a part of a Cluster that is not rendered as it is specified.
+type Finding struct {
+	// Pool is the name of the pool; empty if the finding is about the whole Cluster.
+	Pool string
+	// Reason is a reason of api/provisioning/v1.
+	Reason string
+	// Message is a sentence for the user, without a full stop.
+	Message string
+}
+
+// Result are the objects of a Cluster.
+type Result struct {
+	// Cluster is the CAPI Cluster. All other objects belong to it.
+	Cluster *clusterv1.Cluster
+	// Objects are the other objects, in the order in which they are applied.
+	Objects []client.Object
+	// Pools are the pools, in the order of the specification.
+	Pools []Pool
+	// Keep holds the names of MachineDeployments that no pool asks for, and that must not be
+	// deleted.
+	Keep []string
+	// Findings are the reasons for which the objects differ from the specification.
+	Findings []Finding
+}
+
+// Pool is a rendered pool.
+type Pool struct {
+	// Name is the name in the specification.
+	Name string
+	// Deployment is the name of its MachineDeployment.
+	Deployment string
+	// Wanted is the number of machines that the specification asks for.
+	Wanted int32
+	// Autoscaled: the cluster autoscaler chooses the number of machines.
+	Autoscaled bool
+	// Rendered is the number of machines that the MachineDeployment asks for. It differs from Wanted
+	// if a finding says so.
+	Rendered int32
+}

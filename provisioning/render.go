@@ -1,0 +1,180 @@
+package provisioning
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+)
+
+// Render renders the objects of a Cluster with rkeConfig. The same input gives the same objects. It
+// fails only if an object cannot be encoded.
+func Render(in Input) (Result, error) {
+	cluster := in.Cluster
+	r := &renderer{Input: in, founder: founder(in)}
+	r.out.Cluster = capiCluster(cluster)
+	r.out.Objects = []client.Object{infrastructure(cluster), controlPlane(cluster), bootstrapTemplate(cluster)}
+	r.missingRoles()
+	for i := range cluster.Spec.RKEConfig.MachinePools {
+		if err := r.pool(&cluster.Spec.RKEConfig.MachinePools[i]); err != nil {
+			return Result{}, err
+		}
+	}
+	r.keepFounder()
+	return r.out, nil
+}
+
+type renderer struct {
+	Input
+	// founder is the name of the pool whose machine creates the cluster.
+	founder string
+	out     Result
+}
+
+// founder returns the name of the pool whose machine creates the cluster: the pool that has a
+// MachineDeployment with the role etcd, even if the specification no longer has the pool, or else
+// the first pool with the roles etcd and control plane. Empty if there is none.
+func founder(in Input) string {
+	for _, name := range slices.Sorted(maps.Keys(in.Pools)) {
+		made := in.Pools[name].Deployment
+		if made != nil && made.Spec.Template.Labels[rkev1.EtcdRoleLabel] == "true" {
+			return name
+		}
+	}
+	for _, pool := range in.Cluster.Spec.RKEConfig.MachinePools {
+		if pool.EtcdRole && pool.ControlPlaneRole && pool.MachineOS != windows && quantity(&pool) > 0 {
+			return pool.Name
+		}
+	}
+	return ""
+}
+
+// Values of machineOS, and of the label cattle.io/os.
+const (
+	linux   = "linux"
+	windows = "windows"
+)
+
+// quantity is the number of machines that a pool asks for.
+func quantity(pool *provv1.MachinePool) int32 { return max(ptr.Deref(pool.Quantity, 1), 0) }
+
+// pool renders one pool. A pool that cannot be rendered keeps the MachineDeployment that it has.
+func (r *renderer) pool(pool *provv1.MachinePool) error {
+	in := r.Pools[pool.Name]
+	p := Pool{Name: pool.Name, Deployment: Name(r.Cluster.Name, pool.Name), Wanted: quantity(pool), Autoscaled: isAutoscaled(pool)}
+	held := r.unsupported(pool)
+	if held == nil {
+		held = in.Refused
+	}
+	if held != nil {
+		r.out.Findings = append(r.out.Findings, *held)
+		if in.Deployment != nil {
+			p.Rendered = ptr.Deref(in.Deployment.Spec.Replicas, 0)
+			r.out.Keep = append(r.out.Keep, p.Deployment)
+		}
+		r.out.Pools = append(r.out.Pools, p)
+		return nil
+	}
+	p.Rendered = r.replicas(pool, in)
+	r.out.Pools = append(r.out.Pools, p)
+	template, err := r.template(pool, in)
+	if err != nil {
+		return err
+	}
+	made, err := deployment(r.Cluster, pool, template, p.Rendered)
+	if err != nil {
+		return err
+	}
+	r.out.Objects = append(r.out.Objects, made)
+	if check := healthCheck(r.Cluster, pool); check != nil {
+		r.out.Objects = append(r.out.Objects, check)
+	}
+	return nil
+}
+
+// unsupported returns why no machine is created for a pool; nil for most pools.
+func (r *renderer) unsupported(pool *provv1.MachinePool) *Finding {
+	switch {
+	case pool.MachineOS == windows:
+		return &Finding{pool.Name, provv1.TierUnsupportedReason, "Drover does not yet create machines with Windows"}
+	case pool.Name != r.founder && (pool.EtcdRole || pool.ControlPlaneRole):
+		return &Finding{pool.Name, provv1.TierUnsupportedReason,
+			"Drover does not yet create further servers: only one pool with the roles etcd and control plane gets a machine"}
+	}
+	return nil
+}
+
+// replicas returns the number of machines of a pool. The pool that creates the cluster has one for
+// now, and never none once it has created the cluster.
+func (r *renderer) replicas(pool *provv1.MachinePool, in PoolInput) int32 {
+	wanted := quantity(pool)
+	if pool.Name != r.founder {
+		return wanted
+	}
+	if wanted > 1 {
+		r.find(pool.Name, provv1.TierUnsupportedReason, "Drover does not yet create further servers: the pool gets one machine instead of %d", wanted)
+	}
+	if wanted == 0 && in.Deployment != nil {
+		r.find(pool.Name, provv1.PoolHoldsEtcdReason, "quantity is 0, but the pool's machine has the cluster's data and is not deleted. Set quantity to 1, or delete the Cluster")
+	}
+	return 1
+}
+
+// template renders the machine template of a pool, and returns a reference to it. The pool that
+// holds the cluster's data keeps its template: another machine would start without the data.
+func (r *renderer) template(pool *provv1.MachinePool, in PoolInput) (*unstructured.Unstructured, error) {
+	template, err := machineTemplate(r.Cluster, pool, in)
+	if err != nil {
+		return nil, err
+	}
+	if pool.Name == r.founder && in.Deployment != nil {
+		used := in.Deployment.Spec.Template.Spec.InfrastructureRef
+		if used.Name != template.GetName() || used.Kind != template.GetKind() {
+			r.find(pool.Name, provv1.PoolHoldsEtcdReason, "%s %s has changed, but a new machine would start without the cluster's data, which only this pool's machine has. Undo the change",
+				in.Config.GetKind(), in.Config.GetName())
+			template = &unstructured.Unstructured{}
+			template.SetGroupVersionKind(schema.GroupVersionKind{Group: used.APIGroup, Version: rkev1.MachineGroupVersion.Version, Kind: used.Kind})
+			template.SetName(used.Name)
+			return template, nil
+		}
+	}
+	r.out.Objects = append(r.out.Objects, template)
+	return template, nil
+}
+
+// keepFounder keeps the machine with the cluster's data after its pool was removed.
+func (r *renderer) keepFounder() {
+	named := slices.ContainsFunc(r.Cluster.Spec.RKEConfig.MachinePools, func(p provv1.MachinePool) bool { return p.Name == r.founder })
+	if r.founder == "" || named {
+		return
+	}
+	r.out.Keep = append(r.out.Keep, Name(r.Cluster.Name, r.founder))
+	r.find(r.founder, provv1.PoolHoldsEtcdReason, "the pool was removed, but its machine has the cluster's data and is not deleted. Add the pool again, or delete the Cluster")
+}
+
+// missingRoles reports a Cluster that cannot start.
+func (r *renderer) missingRoles() {
+	if r.founder != "" {
+		return
+	}
+	pools := r.Cluster.Spec.RKEConfig.MachinePools
+	switch {
+	case !slices.ContainsFunc(pools, func(p provv1.MachinePool) bool { return p.EtcdRole }):
+		r.find("", rkev1.NoEtcdMachineReason, "no pool has etcdRole: add a pool with etcdRole and controlPlaneRole")
+	case !slices.ContainsFunc(pools, func(p provv1.MachinePool) bool { return p.ControlPlaneRole }):
+		r.find("", rkev1.NoControlPlaneMachineReason, "no pool has controlPlaneRole: add a pool with etcdRole and controlPlaneRole")
+	default:
+		r.find("", provv1.TierUnsupportedReason, "no pool of Linux machines with a quantity above 0 has both etcdRole and controlPlaneRole, which the first server needs")
+	}
+}
+
+func (r *renderer) find(pool, reason, format string, args ...any) {
+	r.out.Findings = append(r.out.Findings, Finding{Pool: pool, Reason: reason, Message: fmt.Sprintf(format, args...)})
+}

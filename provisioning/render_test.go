@@ -1,0 +1,235 @@
+package provisioning_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
+
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/provisioning"
+	"github.com/drover-project/drover/testkit/golden"
+)
+
+// load reads a Cluster and its Configs.
+func load(t *testing.T, path string) provisioning.Input {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	cluster := &provv1.Cluster{}
+	configs := map[string]*unstructured.Unstructured{}
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		obj := &unstructured.Unstructured{}
+		raw, err := yaml.YAMLToJSON([]byte(document))
+		require.NoError(t, err)
+		require.NoError(t, obj.UnmarshalJSON(raw))
+		if obj.GetKind() == "Cluster" {
+			require.NoError(t, yaml.UnmarshalStrict([]byte(document), cluster))
+			continue
+		}
+		configs[obj.GetName()] = obj
+	}
+	in := provisioning.Input{Cluster: cluster, Pools: map[string]provisioning.PoolInput{}}
+	for _, pool := range cluster.Spec.RKEConfig.MachinePools {
+		in.Pools[pool.Name] = provisioning.PoolInput{Config: configs[pool.MachineConfigRef.Name]}
+	}
+	return in
+}
+
+// print writes everything that a rendering has.
+func print(t *testing.T, out provisioning.Result) string {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clusterv1.AddToScheme(scheme))
+	require.NoError(t, rkev1.AddToScheme(scheme))
+	var b strings.Builder
+	for _, finding := range out.Findings {
+		b.WriteString("# " + finding.Pool + " " + finding.Reason + ": " + finding.Message + "\n")
+	}
+	for _, obj := range append([]client.Object{out.Cluster}, out.Objects...) {
+		gvk, err := apiutil.GVKForObject(obj, scheme)
+		require.NoError(t, err)
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		text, err := yaml.Marshal(obj)
+		require.NoError(t, err)
+		b.WriteString("---\n" + string(text))
+	}
+	return b.String()
+}
+
+func TestRender(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			first, err := provisioning.Render(load(t, file))
+			require.NoError(t, err)
+			second, err := provisioning.Render(load(t, file))
+			require.NoError(t, err)
+			require.Equal(t, print(t, first), print(t, second), "the same input gives the same objects")
+			golden.Require(t, strings.TrimSuffix(file, ".yaml")+".golden", print(t, first))
+		})
+	}
+}
+
+// made returns the input with the objects of its first rendering.
+func made(t *testing.T, in provisioning.Input) provisioning.Input {
+	t.Helper()
+	out, err := provisioning.Render(in)
+	require.NoError(t, err)
+	templates := map[string]*unstructured.Unstructured{}
+	for _, obj := range out.Objects {
+		if template, ok := obj.(*unstructured.Unstructured); ok {
+			templates[template.GetName()] = template
+		}
+	}
+	for _, obj := range out.Objects {
+		if deployment, ok := obj.(*clusterv1.MachineDeployment); ok {
+			pool := in.Pools[deployment.Labels[rkev1.MachinePoolLabel]]
+			pool.Deployment, pool.Template = deployment, templates[deployment.Spec.Template.Spec.InfrastructureRef.Name]
+			in.Pools[deployment.Labels[rkev1.MachinePoolLabel]] = pool
+		}
+	}
+	return in
+}
+
+// templateOf is the machine template that a pool's MachineDeployment uses.
+func templateOf(t *testing.T, in provisioning.Input, pool string) string {
+	t.Helper()
+	out, err := provisioning.Render(in)
+	require.NoError(t, err)
+	for _, obj := range out.Objects {
+		if deployment, ok := obj.(*clusterv1.MachineDeployment); ok && deployment.Labels[rkev1.MachinePoolLabel] == pool {
+			return deployment.Spec.Template.Spec.InfrastructureRef.Name
+		}
+	}
+	return ""
+}
+
+// TestRender_template: only another value of a driver's option makes another template.
+func TestRender_template(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(config *unstructured.Unstructured, in *provisioning.Input)
+		isNew  bool
+	}{
+		"another value":        {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["size"] = "s-1vcpu-1gb" }, true},
+		"another option":       {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["tags"] = "a" }, true},
+		"an option less":       {func(config *unstructured.Unstructured, _ *provisioning.Input) { delete(config.Object, "size") }, true},
+		"an empty value":       {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["tags"] = "" }, false},
+		"common":               {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["common"] = map[string]any{"labels": map[string]any{"a": "b"}} }, false},
+		"another generation":   {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.SetGeneration(9) }, false},
+		"another UID (a move)": {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.SetUID("other") }, false},
+		"labels of the pool": {func(_ *unstructured.Unstructured, in *provisioning.Input) {
+			in.Cluster.Spec.RKEConfig.MachinePools[2].Labels = map[string]string{"other": "label"}
+		}, false},
+		"a credential": {func(_ *unstructured.Unstructured, in *provisioning.Input) { in.Cluster.Spec.CloudCredentialSecretName = "other" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := made(t, load(t, "testdata/workers.yaml"))
+			before := templateOf(t, in, "workers")
+			config := in.Pools["workers"].Config.DeepCopy()
+			pool := in.Pools["workers"]
+			pool.Config = config
+			in.Pools["workers"] = pool
+			test.change(config, &in)
+			if test.isNew {
+				config.SetGeneration(config.GetGeneration() + 1)
+			}
+			require.Equal(t, !test.isNew, templateOf(t, in, "workers") == before)
+		})
+	}
+}
+
+// TestRender_unchangedConfig: the generation that a template notes decides, before the options do.
+// A driver's new default changes the options of a Config and not its generation.
+func TestRender_unchangedConfig(t *testing.T) {
+	in := made(t, load(t, "testdata/workers.yaml"))
+	before := templateOf(t, in, "workers")
+	in.Pools["workers"].Config.Object["tags"] = "a new default"
+	require.Equal(t, before, templateOf(t, in, "workers"))
+}
+
+// TestRender_founder: no change hands the machine with the cluster's data to Cluster API.
+func TestRender_founder(t *testing.T) {
+	for name, change := range map[string]func(in *provisioning.Input){
+		"quantity 0": func(in *provisioning.Input) { in.Cluster.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(0)) },
+		"another size": func(in *provisioning.Input) {
+			config := in.Pools["server"].Config
+			config.Object["size"] = "another"
+			config.SetGeneration(2)
+		},
+		"the template is gone": func(in *provisioning.Input) {
+			pool := in.Pools["server"]
+			pool.Template = nil
+			pool.Config.Object["size"] = "another"
+			in.Pools["server"] = pool
+		},
+		"another kind": func(in *provisioning.Input) {
+			pool := in.Pools["server"]
+			pool.Config.SetKind("LinodeConfig")
+			in.Pools["server"] = pool
+		},
+		"a pool before it": func(in *provisioning.Input) {
+			first := in.Cluster.Spec.RKEConfig.MachinePools[0]
+			first.Name = "first"
+			in.Pools["first"] = provisioning.PoolInput{Config: in.Pools["server"].Config}
+			in.Cluster.Spec.RKEConfig.MachinePools = append([]provv1.MachinePool{first}, in.Cluster.Spec.RKEConfig.MachinePools...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := made(t, load(t, "testdata/workers.yaml"))
+			before := templateOf(t, in, "server")
+			change(&in)
+			out, err := provisioning.Render(in)
+			require.NoError(t, err)
+			require.Equal(t, before, templateOf(t, in, "server"))
+			servers := 0
+			for _, obj := range out.Objects {
+				if deployment, ok := obj.(*clusterv1.MachineDeployment); ok && deployment.Spec.Template.Labels[rkev1.EtcdRoleLabel] != "" {
+					require.Equal(t, int32(1), *deployment.Spec.Replicas)
+					servers++
+				}
+			}
+			require.Equal(t, 1, servers)
+		})
+	}
+	t.Run("removed", func(t *testing.T) {
+		in := made(t, load(t, "testdata/workers.yaml"))
+		in.Cluster.Spec.RKEConfig.MachinePools = in.Cluster.Spec.RKEConfig.MachinePools[1:]
+		out, err := provisioning.Render(in)
+		require.NoError(t, err)
+		require.Contains(t, out.Keep, "one-server")
+		require.Equal(t, provv1.PoolHoldsEtcdReason, out.Findings[len(out.Findings)-1].Reason)
+	})
+}
+
+func TestName(t *testing.T) {
+	require.Equal(t, "one-server", provisioning.Name("one", "server"))
+	long := strings.Repeat("a", 40)
+	require.Equal(t, strings.Repeat("a", 40)+"-"+strings.Repeat("b", 16)+"-"+provisioning.Name(long, strings.Repeat("b", 40))[58:], provisioning.Name(long, strings.Repeat("b", 40)))
+	require.Len(t, provisioning.Name(long, strings.Repeat("b", 40)), 63)
+	// The 57th character is a dash, so the name is cut before it.
+	cut := provisioning.Name(strings.Repeat("a", 56), strings.Repeat("b", 40))
+	require.Len(t, cut, 63)
+	require.Equal(t, strings.Repeat("a", 56)+"-", cut[:57])
+	require.NotEqual(t, provisioning.Name(long, strings.Repeat("b", 40)), provisioning.Name(long, strings.Repeat("b", 41)))
+}
+
+func TestNotActedOn(t *testing.T) {
+	in := load(t, "testdata/workers.yaml")
+	require.Empty(t, provisioning.NotActedOn(in.Cluster))
+	in.Cluster.Spec.ClusterAPIConfig = &provv1.ClusterAPIConfig{}
+	in.Cluster.Spec.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{}
+	in.Cluster.Spec.RKEConfig.MachinePools[1].DisplayName = "More"
+	require.Equal(t, []string{"clusterAPIConfig", "rkeConfig.rotateCertificates", "rkeConfig.machinePools[more].displayName"}, provisioning.NotActedOn(in.Cluster))
+}
