@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
@@ -103,7 +104,15 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 		Expression: "has(object.spec) && ['" + strings.Join(planner.BoundedFields(), "', '") + "'].exists(f, f in object.spec && " +
 			"(oldObject == null || oldObject.?spec[?f].orValue(null) != object.spec[f]))",
 	})
-	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.pools()}
+	clusters := t.validating("clusters.provisioning.drover.cattle.io", ClustersPath, admissionregistrationv1.RuleWithOperations{
+		Operations: writes,
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{provv1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"clusters"}},
+	})
+	// While the manager does not run, users can still change metadata.
+	clusters.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
+		Name: "spec-changes", Expression: "has(object.spec) && (oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec)",
+	})
+	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.pools(), clusters}
 }
 
 // notOurs excludes the manager's own writes, so that a starting manager never waits for its own
@@ -148,5 +157,6 @@ func Register(mgr manager.Manager, trustedCredentialNamespaces []string) {
 	server.Register(NodeDriversPath, &admission.Webhook{Handler: &NodeDrivers{}})
 	server.Register(ControlPlaneSpecsPath, &admission.Webhook{Handler: &ControlPlaneSpecs{}})
 	server.Register(PoolsPath, &admission.Webhook{Handler: &Pools{Reader: mgr.GetAPIReader()}})
+	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})
 }

@@ -2,6 +2,13 @@
 //
 //	object or fields                                  written by       read by
 //	------------------------------------------------  ---------------  ------------------------------------------------
+//	provisioning Cluster spec, <X>Config              user             provisioningcluster
+//	provisioning Cluster status, finalizer,
+//	  annotation rendered; owner of an <X>Config      provisioningcluster  CLI, user
+//	CAPI Cluster, RKECluster, RKEControlPlane,
+//	  RKEBootstrapTemplate, MachineDeployments,
+//	  MachineHealthChecks, <X>MachineTemplates of
+//	  a provisioning Cluster                          provisioningcluster  Cluster API, machine, rkecontrolplane
 //	NodeDriver spec                                   user             nodedriver, machine
 //	predefined NodeDriver that was deleted            nodedriver       nodedriver, user
 //	NodeDriver status, finalizer                      nodedriver       machine, CLI

@@ -31,8 +31,8 @@ func infrastructure(cluster *provv1.Cluster) *rkev1.RKECluster {
 	return &rkev1.RKECluster{ObjectMeta: metaOf(cluster, cluster.Name)}
 }
 
-// controlPlane renders the RKEControlPlane.
-func controlPlane(cluster *provv1.Cluster) *rkev1.RKEControlPlane {
+// ControlPlane renders the RKEControlPlane.
+func ControlPlane(cluster *provv1.Cluster) *rkev1.RKEControlPlane {
 	config := cluster.Spec.RKEConfig
 	return &rkev1.RKEControlPlane{ObjectMeta: metaOf(cluster, cluster.Name), Spec: rkev1.RKEControlPlaneSpec{
 		ClusterConfiguration:     *config.ClusterConfiguration.DeepCopy(),

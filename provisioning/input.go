@@ -1,9 +1,10 @@
 package provisioning
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 )
@@ -28,6 +29,12 @@ type PoolInput struct {
 	Template *unstructured.Unstructured
 }
 
+// Object is a rendered object.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
 // Finding is a part of a Cluster that is not rendered as it is specified.
 type Finding struct {
 	// Pool is the name of the pool; empty if the finding is about the whole Cluster.
@@ -43,7 +50,7 @@ type Result struct {
 	// Cluster is the CAPI Cluster. All other objects belong to it.
 	Cluster *clusterv1.Cluster
 	// Objects are the other objects, in the order in which they are applied.
-	Objects []client.Object
+	Objects []Object
 	// Pools are the pools, in the order of the specification.
 	Pools []Pool
 	// Keep holds the names of MachineDeployments that no pool asks for, and that must not be

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -20,7 +19,7 @@ func Render(in Input) (Result, error) {
 	cluster := in.Cluster
 	r := &renderer{Input: in, founder: founder(in)}
 	r.out.Cluster = capiCluster(cluster)
-	r.out.Objects = []client.Object{infrastructure(cluster), controlPlane(cluster), bootstrapTemplate(cluster)}
+	r.out.Objects = []Object{infrastructure(cluster), ControlPlane(cluster), bootstrapTemplate(cluster)}
 	r.missingRoles()
 	for i := range cluster.Spec.RKEConfig.MachinePools {
 		if err := r.pool(&cluster.Spec.RKEConfig.MachinePools[i]); err != nil {

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
@@ -55,7 +54,7 @@ func print(t *testing.T, out provisioning.Result) string {
 	for _, finding := range out.Findings {
 		b.WriteString("# " + finding.Pool + " " + finding.Reason + ": " + finding.Message + "\n")
 	}
-	for _, obj := range append([]client.Object{out.Cluster}, out.Objects...) {
+	for _, obj := range append([]provisioning.Object{out.Cluster}, out.Objects...) {
 		gvk, err := apiutil.GVKForObject(obj, scheme)
 		require.NoError(t, err)
 		obj.GetObjectKind().SetGroupVersionKind(gvk)
@@ -122,17 +121,21 @@ func TestRender_template(t *testing.T) {
 		change func(config *unstructured.Unstructured, in *provisioning.Input)
 		isNew  bool
 	}{
-		"another value":        {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["size"] = "s-1vcpu-1gb" }, true},
-		"another option":       {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["tags"] = "a" }, true},
-		"an option less":       {func(config *unstructured.Unstructured, _ *provisioning.Input) { delete(config.Object, "size") }, true},
-		"an empty value":       {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["tags"] = "" }, false},
-		"common":               {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["common"] = map[string]any{"labels": map[string]any{"a": "b"}} }, false},
+		"another value":  {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["size"] = "s-1vcpu-1gb" }, true},
+		"another option": {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["tags"] = "a" }, true},
+		"an option less": {func(config *unstructured.Unstructured, _ *provisioning.Input) { delete(config.Object, "size") }, true},
+		"an empty value": {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.Object["tags"] = "" }, false},
+		"common": {func(config *unstructured.Unstructured, _ *provisioning.Input) {
+			config.Object["common"] = map[string]any{"labels": map[string]any{"a": "b"}}
+		}, false},
 		"another generation":   {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.SetGeneration(9) }, false},
 		"another UID (a move)": {func(config *unstructured.Unstructured, _ *provisioning.Input) { config.SetUID("other") }, false},
 		"labels of the pool": {func(_ *unstructured.Unstructured, in *provisioning.Input) {
 			in.Cluster.Spec.RKEConfig.MachinePools[2].Labels = map[string]string{"other": "label"}
 		}, false},
-		"a credential": {func(_ *unstructured.Unstructured, in *provisioning.Input) { in.Cluster.Spec.CloudCredentialSecretName = "other" }, false},
+		"a credential": {func(_ *unstructured.Unstructured, in *provisioning.Input) {
+			in.Cluster.Spec.CloudCredentialSecretName = "other"
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := made(t, load(t, "testdata/workers.yaml"))

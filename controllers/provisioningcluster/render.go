@@ -14,11 +14,17 @@ import (
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/planner"
 	"github.com/drover-project/drover/provisioning"
 )
 
 // render reads the objects that the rendering depends on, and renders.
 func (r *Reconciler) render(ctx context.Context, s *scope) error {
+	// Before anything decodes the free-form fields. Admission checks them too.
+	if err := planner.CheckSpec(&provisioning.ControlPlane(s.Cluster).Spec); err != nil {
+		return step.Stall(rkev1.ConfigInvalidReason, err)
+	}
 	list := &clusterv1.MachineDeploymentList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{rkev1.ClusterNameLabel: s.Name}); err != nil {
 		return fmt.Errorf("listing MachineDeployments: %w", err)

@@ -101,6 +101,9 @@ type ClusterAPIConfig struct {
 }
 
 // RKEConfig is the configuration of a cluster of k3s or RKE2, and its pools of machines.
+// +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.k8sDistro) ? self.dataDirectories.k8sDistro : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.k8sDistro) ? oldSelf.dataDirectories.k8sDistro : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another Cluster to use another directory"
+// +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.systemAgent) ? self.dataDirectories.systemAgent : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.systemAgent) ? oldSelf.dataDirectories.systemAgent : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another Cluster to use another directory"
+// +kubebuilder:validation:XValidation:rule=`(has(self.dataDirectories) && has(self.dataDirectories.provisioning) ? self.dataDirectories.provisioning : "") == (has(oldSelf.dataDirectories) && has(oldSelf.dataDirectories.provisioning) ? oldSelf.dataDirectories.provisioning : "")`,message="dataDirectories cannot be changed: servers keep their cluster there; make another Cluster to use another directory"
 type RKEConfig struct {
 	rkev1.ClusterConfiguration `json:",inline"`
 
