@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,6 +34,7 @@ import (
 
 	"github.com/drover-project/drover/admission"
 	v3 "github.com/drover-project/drover/api/management/v3"
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/capi"
@@ -72,6 +74,7 @@ func TestManagerRole(t *testing.T) {
 	port.bootstrapped(c, joiner(t, c, s.namespace, true))
 	s.scanServers()
 	s.scansByItself()
+	s.clusterLife()
 	s.forgetDriver()
 	s.cancelledLife()
 	stop()
@@ -89,11 +92,11 @@ func TestManagerRole(t *testing.T) {
 var notSeen = map[string]string{
 	"patch events":                                                                          "an event that comes again is counted up in the one that is there, some minutes later",
 	"patch events.events.k8s.io":                                                            "the same",
-	"get clusters.cluster.x-k8s.io":                                                         "who owns the CAPI Machine of a machine that came from a backup; see controllers/machine TestRestore_ownerIsNotThere",
-	"get machinesets.cluster.x-k8s.io":                                                      "the same",
+	"get machinesets.cluster.x-k8s.io":                                                      "who owns the CAPI Machine of a machine that came from a backup; see controllers/machine TestRestore_ownerIsNotThere",
 	"get machinedeployments.cluster.x-k8s.io":                                               "the same",
 	"get *.controlplane.cluster.x-k8s.io":                                                   "the same",
 	"update nodedrivers/finalizers.management.cattle.io":                                    "asked for by an API server with OwnerReferencesPermissionEnforcement",
+	"update clusters/finalizers.provisioning.cattle.io":                                     "the same",
 	"update serverscans/finalizers.rke.cattle.io":                                           "the same",
 	"update clusterroles/finalizers.rbac.authorization.k8s.io drover-manager":               "the same",
 	"update clusterroles/finalizers.rbac.authorization.k8s.io drover-system-drover-manager": "the same",
@@ -214,7 +217,7 @@ func ownGrants(t *testing.T, objs []client.Object) []access.Grant {
 func markedGrants(t *testing.T) []access.Grant {
 	t.Helper()
 	var out []access.Grant
-	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/rkebootstrap", "controllers/rkecluster", "controllers/rkecontrolplane", "controllers/serverscan", "install", "cmd/manager"} {
+	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/provisioningcluster", "controllers/rkebootstrap", "controllers/rkecluster", "controllers/rkecontrolplane", "controllers/serverscan", "install", "cmd/manager"} {
 		rules := access.Markers(t, filepath.Join("../..", dir))
 		require.NotEmpty(t, rules, dir)
 		out = append(out, access.Grants(rules)...)
@@ -380,6 +383,57 @@ func (s *story) deliverPlan() {
 }
 
 // scanServers looks for orphans.
+// clusterLife renders a provisioning Cluster, takes a pool out of it, and deletes it.
+func (s *story) clusterLife() {
+	s.Helper()
+	pools := make([]provv1.MachinePool, 2)
+	for i, name := range []string{"server", "workers"} {
+		config := &unstructured.Unstructured{Object: map[string]any{"region": "nyc3"}}
+		config.SetGroupVersionKind(rkev1.MachineConfigGroupVersion.WithKind("DigitaloceanConfig"))
+		config.SetNamespace(s.namespace)
+		config.SetName(name)
+		require.NoError(s, s.client.Create(s.Context(), config))
+		pools[i] = provv1.MachinePool{Name: name, WorkerRole: true, EtcdRole: i == 0, ControlPlaneRole: i == 0, UnhealthyNodeTimeout: &metav1.Duration{Duration: time.Hour},
+			MachineConfigRef: provv1.ConfigReference{Kind: "DigitaloceanConfig", Name: name}}
+	}
+	cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "whole"}, Spec: provv1.ClusterSpec{
+		KubernetesVersion: "v1.36.3+k3s1", CloudCredentialSecretName: "cred", RKEConfig: &provv1.RKEConfig{MachinePools: pools}}}
+	require.NoError(s, s.client.Create(s.Context(), cluster))
+	rendered := func(pools int) {
+		s.Helper()
+		testkit.Eventually(s.T, time.Minute, func() error {
+			found := &clusterv1.MachineDeploymentList{}
+			err := s.client.List(s.Context(), found, client.InNamespace(s.namespace), client.MatchingLabels{rkev1.ClusterNameLabel: cluster.Name})
+			if err == nil && len(found.Items) != pools {
+				err = fmt.Errorf("%d MachineDeployments", len(found.Items))
+			}
+			return err
+		})
+	}
+	rendered(2)
+	testkit.ExpectExists(s.T, s.client, cluster)
+	before := cluster.DeepCopy()
+	cluster.Spec.RKEConfig.MachinePools = cluster.Spec.RKEConfig.MachinePools[:1]
+	require.NoError(s, s.client.Patch(s.Context(), cluster, client.MergeFrom(before)))
+	rendered(1)
+	template := &unstructured.UnstructuredList{}
+	template.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind("DigitaloceanMachineTemplateList"))
+	testkit.Eventually(s.T, time.Minute, func() error {
+		err := s.client.List(s.Context(), template, client.InNamespace(s.namespace), client.MatchingLabels{rkev1.ClusterNameLabel: cluster.Name})
+		if err == nil && len(template.Items) != 1 {
+			err = fmt.Errorf("%d templates", len(template.Items))
+		}
+		return err
+	})
+	require.NoError(s, s.client.Delete(s.Context(), cluster))
+	testkit.Eventually(s.T, time.Minute, func() error {
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(cluster), cluster); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
+}
+
 func (s *story) scanServers() {
 	s.Helper()
 	scan := &rkev1.ServerScan{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "look"},
