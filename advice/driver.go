@@ -2,6 +2,7 @@ package advice
 
 import (
 	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // Driver holds the names for advice about a NodeDriver.
@@ -40,6 +41,7 @@ var drivers = map[string][]string{
 	v3.UnknownBuiltinReason: {"List the built-in drivers: drover get drivers -o wide",
 		"For your own driver, set spec.url to the address of its binary and spec.checksum to its SHA-256"},
 	v3.ProbingReason:           {nextProbePod},
+	rkev1.PodNotCreatedReason:  {"See why in the events of the probe's Job: kubectl -n drover-drivers describe job {job}", "Correct the ResourceQuota, LimitRange or policy that the event names. Drover's pods comply with the restricted Pod Security Standard"},
 	v3.ProbeFailedReason:       {nextProbeLog, nextProbePod},
 	v3.DownloadFailedReason:    {"Check whether a pod of this cluster can reach spec.url. It may need the manager's proxy or CA settings", nextCorrect, nextProbeLog},
 	v3.ChecksumMismatchReason:  {"Verify that the file is the intended one before you change the checksum: curl -fsSL {url} | sha256sum", nextCorrect},

@@ -196,22 +196,23 @@ type failure struct {
 
 // Advice for several reasons.
 const (
-	nextClean    = "If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes"
-	nextLogs     = "Read the whole log: drover logs {name} -n {ns}"
-	nextWatch    = "Follow the driver's log: drover logs {name} -n {ns} -f"
-	nextRetry    = "When the cause is fixed, start the next attempt immediately: drover retry {name} -n {ns}"
-	nextAsk      = "When the cause is fixed, let this machine retry first, immediately: drover retry {name} -n {ns}"
-	nextWait     = "Wait: the manager retries with increasing delays"
-	nextRecorded = "Wait: the next attempt continues from the recorded state of the last attempt"
-	nextQuota    = "Raise the quota at the cloud, or remove servers that are not needed. Until then, the manager does not keep requesting servers"
-	nextPlace    = "Wait, or choose another size, zone or region in {where}"
-	nextLimit    = "If it persists, other users of the same credential may use up the rate limit"
-	nextReplace  = "Delete the machine. A MachineSet replaces it; without a MachineSet, create another one yourself: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
-	nextTemplate = "Machine templates are immutable. Create a corrected copy under a new name, and name it in the MachineDeployment, which then replaces its machines. Get the current template: kubectl -n {ns} get {template} -o yaml"
-	nextItself   = "Correct the machine itself; it can be edited until it has a server: kubectl -n {ns} edit {itself} {name}"
-	nextFields   = "List the fields: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1"
-	nextJobPods  = "Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"
-	nextRestore  = "Restore the Secret {state} from a backup, if one exists"
+	nextClean     = "If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes"
+	nextLogs      = "Read the whole log: drover logs {name} -n {ns}"
+	nextWatch     = "Follow the driver's log: drover logs {name} -n {ns} -f"
+	nextRetry     = "When the cause is fixed, start the next attempt immediately: drover retry {name} -n {ns}"
+	nextAsk       = "When the cause is fixed, let this machine retry first, immediately: drover retry {name} -n {ns}"
+	nextWait      = "Wait: the manager retries with increasing delays"
+	nextRecorded  = "Wait: the next attempt continues from the recorded state of the last attempt"
+	nextQuota     = "Raise the quota at the cloud, or remove servers that are not needed. Until then, the manager does not keep requesting servers"
+	nextPlace     = "Wait, or choose another size, zone or region in {where}"
+	nextLimit     = "If it persists, other users of the same credential may use up the rate limit"
+	nextReplace   = "Delete the machine. A MachineSet replaces it; without a MachineSet, create another one yourself: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
+	nextTemplate  = "Machine templates are immutable. Create a corrected copy under a new name, and name it in the MachineDeployment, which then replaces its machines. Get the current template: kubectl -n {ns} get {template} -o yaml"
+	nextItself    = "Correct the machine itself; it can be edited until it has a server: kubectl -n {ns} edit {itself} {name}"
+	nextFields    = "List the fields: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1"
+	nextJobPods   = "Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"
+	nextJobEvents = "See why in the events of the Job: kubectl -n {podns} describe job {job}"
+	nextRestore   = "Restore the Secret {state} from a backup, if one exists"
 	// From a file, because other users can read a command line, and the shell's history keeps it.
 	nextMakeCredential  = "Create the Secret {credential} with one key per credential field, from files that contain only the value: kubectl -n {credentialns} create secret generic {credentialname} --from-file=FIELD=FILE"
 	nextEditCredential  = "Put a valid credential into Secret {credential} (values are base64). The next attempt uses it: kubectl -n {credentialns} edit secret {credentialname}"
@@ -398,4 +399,5 @@ var results = map[string]failure{
 	rkev1.ResultInvalidReason:        {"The Job's result cannot be read", []string{nextLogs, "The image of the Job and the manager may be of different versions"}},
 	rkev1.JobGoneReason:              {"The Job was deleted before it ended", []string{nextRecorded, nextRetry}},
 	rkev1.PodPendingReason:           {"The Job's pod cannot start", []string{nextJobPods}},
+	rkev1.PodNotCreatedReason:        {"", []string{nextJobEvents, "Correct the ResourceQuota, LimitRange or policy that the event names. Drover's pods comply with the restricted Pod Security Standard"}},
 }

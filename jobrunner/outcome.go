@@ -194,9 +194,33 @@ func (e Evidence) Outliving() *corev1.Pod {
 	return nil
 }
 
+// PodGrace is how long the Job controller may take to create a Job's pod before the manager reports
+// that the pod is missing.
+const PodGrace = 20 * time.Second
+
+// lacksPod reports whether Kubernetes has created no pod for the Job within PodGrace. The Job
+// controller repeats its attempts, and records an error only in events.
+func (e Evidence) lacksPod() bool {
+	status := e.Job.Status
+	ended := ptr.Deref(status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
+	had := status.Active + status.Succeeded + status.Failed + ptr.Deref(status.Terminating, 0)
+	if e.Now.IsZero() || e.Told() || ptr.Deref(e.Job.Spec.Suspend, false) || had > 0 || len(ended.Succeeded)+len(ended.Failed) > 0 || len(e.Own()) > 0 {
+		return false
+	}
+	since := e.Job.CreationTimestamp.Time
+	if status.StartTime != nil && status.StartTime.After(since) {
+		since = status.StartTime.Time // the Job was suspended before
+	}
+	return e.Now.Sub(since) >= PodGrace
+}
+
 // running returns the verdict for a running Job, with the reason for a delay if there is one.
 func running(e Evidence) Verdict {
 	v := Verdict{Start: ptr.Deref(e.Job.Status.StartTime, metav1.Time{}).Time}
+	if e.lacksPod() {
+		v.Reason, v.Message = rkev1.PodNotCreatedReason, fmt.Sprintf("Kubernetes has not created a pod for the Job. A ResourceQuota, a LimitRange or an admission policy of namespace %s may reject the pod; "+
+			"the Job's events contain the error", e.Job.Namespace)
+	}
 	own := e.Own()
 	for i := range own {
 		if reason, message := HeldUp(&own[i]); reason != "" {

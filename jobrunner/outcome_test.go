@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/jobrunner"
@@ -140,4 +141,50 @@ func TestKeep(t *testing.T) {
 
 	running := jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: job("", ""), State: state.Of(secret.Data)}
 	require.False(t, jobrunner.OutcomeOf(running).Done)
+}
+
+// A quota, a LimitRange or an admission policy may reject the pod of a Job. The Job's status shows
+// only that no pod exists.
+func TestOutcomeOf_podNotCreated(t *testing.T) {
+	late := begin.Add(jobrunner.PodGrace)
+	suspend := func(j *batchv1.Job) { j.Spec.Suspend = new(true) }
+	evidence := func(now time.Time, change func(*batchv1.Job), pods ...corev1.Pod) jobrunner.Evidence {
+		j := job("", "")
+		j.Name, j.Namespace, j.CreationTimestamp = "m-create-2", "shop", metav1.NewTime(begin)
+		if change != nil {
+			change(j)
+		}
+		return jobrunner.Evidence{Operation: state.Create, Attempt: 2, Job: j, Now: now, Pods: pods}
+	}
+	for name, c := range map[string]struct {
+		evidence jobrunner.Evidence
+		want     string
+	}{
+		"soon":             {evidence(late.Add(-time.Second), nil), ""},
+		"late":             {evidence(late, nil), rkev1.PodNotCreatedReason},
+		"time unknown":     {evidence(time.Time{}, nil), ""},
+		"not yet started":  {evidence(late, func(j *batchv1.Job) { j.Status.StartTime = nil }), rkev1.PodNotCreatedReason},
+		"resumed just now": {evidence(late, func(j *batchv1.Job) { j.Status.StartTime = &metav1.Time{Time: late.Add(-time.Second)} }), ""},
+		"suspended":        {evidence(late, suspend), ""},
+		"active":           {evidence(late, func(j *batchv1.Job) { j.Status.Active = 1 }), ""},
+		"ends":             {evidence(late, func(j *batchv1.Job) { j.Status.Terminating = new(int32(1)) }), ""},
+		"succeeded":        {evidence(late, func(j *batchv1.Job) { j.Status.Succeeded = 1 }), ""},
+		"failed":           {evidence(late, func(j *batchv1.Job) { j.Status.Failed = 1 }), ""},
+		"counted later": {evidence(late, func(j *batchv1.Job) {
+			j.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Failed: []types.UID{"u"}}
+		}), ""},
+		"has a pod": {evidence(late, nil, pod(func(*corev1.PodStatus) {})...), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := jobrunner.OutcomeOf(c.evidence)
+			require.False(t, got.Done)
+			require.Equal(t, c.want, got.Reason)
+			if c.want != "" {
+				require.Equal(t, "Kubernetes has not created a pod for the Job. A ResourceQuota, a LimitRange or an admission policy of namespace shop may reject the pod; the Job's events contain the error", got.Message)
+			}
+		})
+	}
+	told := evidence(late, nil)
+	told.State = state.Of(map[string][]byte{state.ResultKey: document(t, state.Result{Operation: state.Create, Attempt: 2, Outcome: state.Failed})})
+	require.Empty(t, jobrunner.OutcomeOf(told).Reason, "the pod has written its result")
 }

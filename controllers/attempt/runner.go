@@ -282,11 +282,8 @@ func (r Runner) create(ctx context.Context, job *batchv1.Job, check func(context
 	return check(ctx, live)
 }
 
-// How long after its Job was made a pod is looked for, and how long at most between two looks.
-const (
-	podGrace = 20 * time.Second
-	podCheck = 5 * time.Minute
-)
+// podCheck is the longest interval between checks whether a Job has a pod.
+const podCheck = 5 * time.Minute
 
 // Mend creates the account objects of a running Job again if they were deleted: without its
 // ServiceAccount Kubernetes creates no pod. It returns the wait before the next check, 0 if the Job
@@ -297,8 +294,8 @@ func (r Runner) Mend(ctx context.Context, a Attempt, access ...client.Object) (t
 		return 0, nil // what runs without a pod has a Job
 	}
 	age := e.Now.Sub(e.Job.CreationTimestamp.Time)
-	if age < podGrace {
-		return min(podGrace, podGrace-age), nil
+	if age < jobrunner.PodGrace {
+		return min(jobrunner.PodGrace, jobrunner.PodGrace-age), nil
 	}
 	for _, obj := range access {
 		if _, err := r.Create(ctx, obj); err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

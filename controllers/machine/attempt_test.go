@@ -117,6 +117,7 @@ func (s *subject) lose(operation state.Operation) *corev1.Pod {
 // reports this.
 func TestThrottled(t *testing.T) {
 	s := begun(t)
+	s.podOf(testkit.ExpectExists(t, s.client, s.job(state.Create, 1)))
 	running := func() { s.expect(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobRunningReason) }
 	report := state.Progress{Operation: state.Create, Attempt: 1, ThrottledSince: time.Date(2026, 11, 28, 6, 0, 1, 0, time.UTC), Throttled: "[429] Too many\x1b requests"}
 	s.write(map[string]any{state.ProgressKey: report})

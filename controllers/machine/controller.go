@@ -315,7 +315,7 @@ func (c *Controller) Register(mgr manager.Manager) error {
 	informers := mgr.GetCache()
 	secrets := metadataOf(corev1.SchemeGroupVersion.WithKind("Secret"))
 	watched := []source.TypedSource[Request]{
-		kindSource(informers, &batchv1.Job{}, c.ofJob, jobChanges()),
+		kindSource(informers, &batchv1.Job{}, c.ofJob, c.options.jobChanges()),
 		kindSource(informers, &corev1.Pod{}, c.ofPod, podChanges()),
 		kindSource(informers, secrets, c.ofSecret),
 		kindSource(informers, &clusterv1.Machine{}, ofCAPIMachine, predicate.TypedGenerationChangedPredicate[*clusterv1.Machine]{}),

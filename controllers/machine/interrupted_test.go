@@ -256,3 +256,37 @@ func TestInterrupted_beforeTheJob_requestIsReplaced(t *testing.T) {
 	require.NotEqual(t, first.UID, testkit.ExpectExists(t, s.client, key.DeepCopy()).UID)
 	testkit.ExpectExists(t, s.client, s.job(state.Create, 1))
 }
+
+// The Job controller cannot create the pod of a Job if a quota rejects it. The condition reports
+// this without another event, and recovers when the pod exists.
+func TestPodNotCreated(t *testing.T) {
+	for operation, condition := range map[state.Operation]string{state.Create: rkev1.CreateJobCondition, state.Remove: rkev1.DeleteJobCondition} {
+		t.Run(string(operation), func(t *testing.T) {
+			s := begun(t)
+			if operation == state.Remove {
+				s = made(t)
+				s.remove()
+			}
+			job := testkit.ExpectExists(t, s.client, s.job(operation, 1))
+			s.clock.SetTime(job.CreationTimestamp.Add(5 * time.Second))
+			require.Equal(t, 15*time.Second, testkit.ExpectReconciled(t, s.reconciler, s.obj).RequeueAfter)
+			s.read()
+			s.expect(condition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+
+			s.clock.SetTime(job.CreationTimestamp.Add(20 * time.Second))
+			s.reconcile()
+			message := s.expect(condition, metav1.ConditionUnknown, rkev1.PodNotCreatedReason).Message
+			require.Contains(t, message, "Job "+job.Name+" waits: Kubernetes has not created a pod for the Job")
+			require.Contains(t, message, "kubectl -n "+s.namespace+" describe job "+job.Name)
+			require.Equal(t, rkev1.PodNotCreatedReason, s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.PodNotCreatedReason).Reason)
+			clear(s.writes)
+			s.clock.SetTime(job.CreationTimestamp.Add(time.Minute))
+			s.reconcile()
+			require.Zero(t, s.wrote(), "%v", s.writes)
+
+			s.podOf(job)
+			s.reconcile()
+			s.expect(condition, metav1.ConditionUnknown, rkev1.JobRunningReason)
+		})
+	}
+}

@@ -121,10 +121,12 @@ func (o Options) changed() predicate.TypedPredicate[*metav1.PartialObjectMetadat
 }
 
 // jobChanges passes the start and the end of a Job and of its deletion, not each change of its
-// counts.
-func jobChanges() predicate.TypedPredicate[*batchv1.Job] {
+// counts. It passes the creation of a Job's pod if the machine may have reported that it is
+// missing.
+func (o Options) jobChanges() predicate.TypedPredicate[*batchv1.Job] {
 	return updates(func(was, is *batchv1.Job) bool {
-		return jobrunner.JobEnded(was) != jobrunner.JobEnded(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
+		late := was.Status.Active == 0 && is.Status.Active > 0 && o.Clock.Since(is.CreationTimestamp.Time) >= jobrunner.PodGrace
+		return late || jobrunner.JobEnded(was) != jobrunner.JobEnded(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
 	})
 }
 

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -78,11 +80,21 @@ func TestJobTurns_areItsEnds(t *testing.T) {
 		return func(j *batchv1.Job) { j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: status}} }
 	}
 	now := metav1.Now()
+	o := Options{Clock: clocktesting.NewFakePassiveClock(now.Time)}
+	made := func(before time.Duration) *batchv1.Job {
+		return jobWith(func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(now.Add(-before)) })
+	}
+	active := func(j *batchv1.Job) *batchv1.Job {
+		j.Status.Active = 1
+		return j
+	}
+	require.False(t, passes(o.jobChanges(), made(19*time.Second), active(made(19*time.Second))))
+	require.True(t, passes(o.jobChanges(), made(20*time.Second), active(made(20*time.Second))), "the machine reports PodNotCreated")
+	require.False(t, passes(o.jobChanges(), active(made(time.Minute)), active(made(time.Minute))))
 	for name, tt := range map[string]struct {
 		is   func(*batchv1.Job)
 		want bool
 	}{
-		"a pod begins":        {func(j *batchv1.Job) { j.Status.Active = 1 }, false},
 		"a pod is ready":      {func(j *batchv1.Job) { j.Status.Ready = new(int32(1)) }, false},
 		"it is about to fail": {ended(batchv1.JobFailureTarget, corev1.ConditionTrue), false},
 		"not complete":        {ended(batchv1.JobComplete, corev1.ConditionFalse), false},
@@ -90,9 +102,9 @@ func TestJobTurns_areItsEnds(t *testing.T) {
 		"failed":              {ended(batchv1.JobFailed, corev1.ConditionTrue), true},
 		"being deleted":       {func(j *batchv1.Job) { j.DeletionTimestamp = &now }, true},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(jobChanges(), jobWith(nil), jobWith(tt.is))) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, passes(o.jobChanges(), jobWith(nil), jobWith(tt.is))) })
 	}
-	require.True(t, jobChanges().Delete(event.TypedDeleteEvent[*batchv1.Job]{Object: jobWith(nil)}))
+	require.True(t, o.jobChanges().Delete(event.TypedDeleteEvent[*batchv1.Job]{Object: jobWith(nil)}))
 }
 
 func TestDeletionChanges(t *testing.T) {

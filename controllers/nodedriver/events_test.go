@@ -173,6 +173,27 @@ func TestProbe_saysWhatHoldsItUp(t *testing.T) {
 	require.Contains(t, message, "Job drover-drivers/"+job.Name+" reads the driver: the pod "+pod.Name+" cannot start (ImagePullBackOff): no such image")
 }
 
+// A quota may reject the pod of a probe, and then no event of a pod arrives.
+func TestProbe_podNotCreated(t *testing.T) {
+	e := newEnv(t, external("quota"))
+	require.Equal(t, jobrunner.PodGrace, e.reconcile().RequeueAfter, "the reconcile that starts the probe sets a timer")
+	job := e.runningJob()
+	e.now = job.CreationTimestamp.Add(5 * time.Second)
+	require.Equal(t, 15*time.Second, e.reconcile().RequeueAfter)
+	e.now = job.CreationTimestamp.Add(jobrunner.PodGrace)
+	e.reconcile()
+	message := e.expect(v3.DownloadedCondition, metav1.ConditionUnknown, rkev1.PodNotCreatedReason)
+	require.Contains(t, message, "Job drover-drivers/"+job.Name+" waits: Kubernetes has not created a pod for the Job")
+	require.Contains(t, message, "kubectl -n drover-drivers describe job "+job.Name)
+	e.expect(v3.ReadyCondition, metav1.ConditionFalse, rkev1.PodNotCreatedReason)
+
+	require.NoError(t, e.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: driver.CacheNamespace, Name: job.Name + "-x",
+		Labels: map[string]string{batchv1.JobNameLabel: job.Name}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}},
+		AutomountServiceAccountToken: new(bool), ServiceAccountName: job.Name}}))
+	e.reconcile()
+	e.expect(v3.DownloadedCondition, metav1.ConditionUnknown, v3.ProbingReason)
+}
+
 // startManager runs the controller in a real manager until the test ends.
 func (e *env) startManager() {
 	e.t.Helper()

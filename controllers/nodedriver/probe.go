@@ -49,7 +49,7 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 		return r.startProbe(ctx, s, last, 1)
 	}
 	task := r.task(s.nd, last)
-	seen, err := r.runner.Observe(ctx, ours, jobrunner.Evidence{Operation: state.Probe, Attempt: last.Attempt, State: state.Of(result.Data)},
+	seen, err := r.runner.Observe(ctx, ours, jobrunner.Evidence{Operation: state.Probe, Attempt: last.Attempt, State: state.Of(result.Data), Now: r.opts.Now()},
 		client.ObjectKey{Namespace: driver.CacheNamespace, Name: task.Name()}, func() client.MatchingLabels { return client.MatchingLabels{batchv1.JobNameLabel: task.Name()} })
 	if err != nil {
 		return err
@@ -58,11 +58,21 @@ func (r *Reconciler) observeProbe(ctx context.Context, s *scope) error {
 	s.job = task.Name()
 	s.nd.Status.ProbeAttempts = last.Try
 	if seen.State == attempt.Running {
-		message := "Job " + driver.CacheNamespace + "/" + task.Name() + " reads the driver"
+		name := "Job " + driver.CacheNamespace + "/" + task.Name()
+		if verdict.Reason == rkev1.PodNotCreatedReason {
+			return step.Progress(verdict.Reason, name+" waits: "+verdict.Message, probeNet)
+		}
+		message := name + " reads the driver"
 		if verdict.Message != "" {
 			message += ": " + verdict.Message
 		}
-		return step.Progress(v3.ProbingReason, message, probeNet)
+		after := probeNet
+		if job := seen.Evidence.Job; job != nil {
+			if left := jobrunner.PodGrace - r.opts.Now().Sub(job.CreationTimestamp.Time); left > 0 {
+				after = min(left, jobrunner.PodGrace)
+			}
+		}
+		return step.Progress(v3.ProbingReason, message, after)
 	}
 	if _, err := r.runner.Record(ctx, seen, result); err != nil {
 		return err
@@ -131,7 +141,7 @@ func (r *Reconciler) startProbe(ctx context.Context, s *scope, last state.Claim,
 		return fmt.Errorf("starting probe %s: %w", task.Name(), err)
 	}
 	s.nd.Status.ProbeAttempts, s.job = try, task.Name()
-	return step.Progress(v3.ProbingReason, "Job "+driver.CacheNamespace+"/"+task.Name()+" reads the driver", probeNet)
+	return step.Progress(v3.ProbingReason, "Job "+driver.CacheNamespace+"/"+task.Name()+" reads the driver", jobrunner.PodGrace)
 }
 
 // abandonProbe ends a probe whose answer is not wanted any more.

@@ -132,7 +132,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (attempt.Attempt, er
 	if client.IgnoreNotFound(err) != nil {
 		return attempt.Attempt{}, fmt.Errorf("reading the result: %w", err)
 	}
-	return r.runner.Observe(ctx, subject(s.ServerScan), jobrunner.Evidence{Operation: state.Scan, Attempt: s.Status.Attempt, State: state.Of(result.Data)},
+	return r.runner.Observe(ctx, subject(s.ServerScan), jobrunner.Evidence{Operation: state.Scan, Attempt: s.Status.Attempt, State: state.Of(result.Data), Now: s.now},
 		client.ObjectKey{Namespace: s.Namespace, Name: task.Name()}, func() client.MatchingLabels { return client.MatchingLabels{batchv1.JobNameLabel: task.Name()} })
 }
 

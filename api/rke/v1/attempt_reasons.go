@@ -45,6 +45,8 @@ const (
 	ResultInvalidReason = "ResultInvalid"
 	JobGoneReason       = "JobGone"
 	PodPendingReason    = "PodPending"
+	// PodNotCreatedReason: the Job exists, and Kubernetes has created no pod for it.
+	PodNotCreatedReason = "PodNotCreated"
 	NodeSilentReason    = "NodeSilent"
 )
 

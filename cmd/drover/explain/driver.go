@@ -7,6 +7,7 @@ import (
 
 	"github.com/drover-project/drover/advice"
 	v3 "github.com/drover-project/drover/api/management/v3"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/listing"
 )
@@ -59,7 +60,7 @@ func decideDriver(r *Report, s *facts.DriverSnapshot) {
 		return
 	}
 	r.Blocker = step.blocker()
-	if reason, message := podTrouble(s.Jobs, s.Pods, s.Events); step.Reason == v3.ProbingReason && reason != "" {
+	if reason, message := podTrouble(s.Jobs, s.Pods, s.Events); (step.Reason == v3.ProbingReason || step.Reason == rkev1.PodNotCreatedReason) && reason != "" {
 		r.reportPod(reason, message, s.Pods, advice.Words{"podns": fallbackNamespace, "job": s.Jobs[0].Name})
 		return
 	}
