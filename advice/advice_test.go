@@ -35,12 +35,36 @@ func TestControlPlane_missingSecrets(t *testing.T) {
 		rkev1.FileSourceMissingReason: "kubectl create secret generic pull -n shop --from-file=KEY=FILE && kubectl annotate secret pull -n shop " +
 			rkev1.AuthorizedForClustersAnnotation + "=one",
 	} {
-		next := ControlPlane{Namespace: "shop", Name: "one-cp", Cluster: "one", Kind: "secret", Object: "pull"}.On(reason)
+		next := ControlPlane{Namespace: "shop", Name: "one-cp", Cluster: "one", Kind: "secret", Object: "pull", Field: "authConfigSecretName"}.On(reason)
 		require.Contains(t, next[0], ": "+want, reason)
 		require.NotContains(t, strings.Join(next, "\n"), "configmap", reason)
 	}
 	next := ControlPlane{Namespace: "shop", Name: "one-cp", Cluster: "one", Kind: "configmap", Object: "files"}.On(rkev1.FileSourceMissingReason)
 	require.Contains(t, next[0], ": kubectl create configmap files -n shop --from-file=KEY=FILE && kubectl annotate configmap files -n shop ")
+}
+
+// TestControlPlane_registrySecrets: the advice is for the field that names the Secret, and for no other.
+func TestControlPlane_registrySecrets(t *testing.T) {
+	for _, reason := range []string{rkev1.RegistrySecretMissingReason, rkev1.RegistrySecretInvalidReason} {
+		of := func(field string) string {
+			return strings.Join(ControlPlane{Namespace: "shop", Name: "one-cp", Cluster: "one", Kind: "secret", Object: "pull", Field: field}.On(reason), "\n")
+		}
+		require.Contains(t, of("authConfigSecretName"), "kubectl create secret generic pull -n shop --type=kubernetes.io/basic-auth ", reason)
+		require.NotContains(t, of("authConfigSecretName"), "secret tls", reason)
+		require.Contains(t, of("tlsSecretName"), "kubectl create secret tls pull -n shop ", reason)
+		require.NotContains(t, of("tlsSecretName"), "basic-auth", reason)
+	}
+	next := ControlPlane{Namespace: "shop", Kind: "secret", Object: "pull", Field: "tlsSecretName"}.On(rkev1.RegistrySecretInvalidReason)
+	require.Contains(t, next[0], "Delete the Secret, and create it again: kubectl delete secret pull -n shop; kubectl create")
+}
+
+// TestControlPlane_etcdLost: the deletion of a Secret without which no snapshot can be read comes last.
+func TestControlPlane_etcdLost(t *testing.T) {
+	next := ControlPlane{Namespace: "shop", Name: "one-cp", Cluster: "one", Kind: "secret", Object: "one-cp-rke-state"}.On(rkev1.EtcdLostReason)
+	require.Len(t, next, 4)
+	require.Contains(t, next[0], "If this namespace was restored from a backup")
+	require.Contains(t, next[2], "Only if this namespace was not restored")
+	require.Contains(t, next[2], ": kubectl delete secret one-cp-rke-state -n shop")
 }
 
 // TestControlPlane_distributionLog: advice about probes names the logs of k3s and RKE2.

@@ -23,6 +23,8 @@ type ControlPlane struct {
 	// Kind and Object identify the secret or configmap that a reason is about. Kind is in lower
 	// case.
 	Kind, Object string
+	// Field is the field of spec.registries that names the Secret.
+	Field string
 }
 
 // On returns the advice for a reason of the planner.
@@ -36,6 +38,12 @@ func (c ControlPlane) On(reason string) []string {
 	if c.Kind != "" {
 		w[c.Kind] = c.Object
 	}
+	switch c.Field {
+	case "authConfigSecretName":
+		w["auth"] = c.Object
+	case "tlsSecretName":
+		w["tls"] = c.Object
+	}
 	return w.Fill(controlPlane[reason]...)
 }
 
@@ -43,6 +51,8 @@ const (
 	nextEditControlPlane = "Change it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"
 	nextSeeReleases      = "See docs/releases.md for the known releases and how to add more"
 	nextSeeSecrets       = "List the Secrets: kubectl get secrets -n {ns}"
+	makeRegistryAuth     = "kubectl create secret generic {auth} -n {ns} --type=kubernetes.io/basic-auth --from-file=username=FILE --from-file=password=FILE"
+	makeRegistryTLS      = "kubectl create secret tls {tls} -n {ns} --cert=FILE --key=FILE"
 	nextSeeAgent         = "Check on the server whether the agent runs, and read its log: drover ssh {machine} -n {ns} -- 'systemctl status --no-pager drover-agent; journalctl -u drover-agent -n 50'"
 	nextDistribution     = "Read the log of k3s or RKE2 on the server: drover ssh {machine} -n {ns} -- 'sudo journalctl -u k3s -u k3s-agent -u rke2-server -u rke2-agent -n 50 --no-pager'"
 	nextAuthorize        = " && kubectl annotate {kind} {object} -n {ns} " + rkev1.AuthorizedForClustersAnnotation + "={cluster}"
@@ -62,9 +72,11 @@ var controlPlane = map[string][]string{
 	rkev1.NoEtcdMachineReason:            {nextSeeMachines},
 	rkev1.NoControlPlaneMachineReason:    {nextSeeMachines},
 	rkev1.EtcdLostReason: {
-		"If the Secret belongs to an earlier Cluster of this name, and you do not need its data and snapshots, delete the Secret. Drover then creates this cluster: kubectl delete {kind} {object} -n {ns}",
-		"Only a snapshot can restore the data, and Drover cannot restore snapshots yet. Create another cluster and restore the snapshot there",
-		"List the remaining Machines: kubectl get machines.cluster.x-k8s.io -n {ns}",
+		"If this namespace was restored from a backup, keep the {kind} {object}, and restore the Machine with etcd and its state Secret, too. See what is there: kubectl get machines.cluster.x-k8s.io,secrets -n {ns}",
+		"If you have a snapshot, create the cluster again and restore the snapshot there, as docs/clusters.md#on-a-new-server describes",
+		"Only if this namespace was not restored, and the Secret belongs to an earlier Cluster of this name whose data and snapshots you do not need, delete the Secret. " +
+			"No snapshot can be read without it. Drover then creates this cluster: kubectl delete {kind} {object} -n {ns}",
+		nextSeeMachines,
 	},
 	rkev1.OwnerUnknownReason:  {nextSeeMachines},
 	rkev1.DeletingReason:      {nextSeeMachines},
@@ -108,11 +120,15 @@ var controlPlane = map[string][]string{
 		"If the message names spec.common, correct it here, and in the machine template for future machines: kubectl edit {infra} -n {ns}",
 	},
 	rkev1.RegistrySecretMissingReason: {
-		"If the field is authConfigSecretName, create the Secret from files that contain only the value: kubectl create secret generic {secret} -n {ns} --type=kubernetes.io/basic-auth --from-file=username=FILE --from-file=password=FILE",
-		"If the field is tlsSecretName, create the Secret: kubectl create secret tls {secret} -n {ns} --cert=FILE --key=FILE",
+		"Create the Secret from files that contain only the value: " + makeRegistryAuth,
+		"Create the Secret: " + makeRegistryTLS,
 		nextSeeSecrets, nextEditControlPlane,
 	},
-	rkev1.RegistrySecretInvalidReason: {nextSeeSecrets, nextEditControlPlane},
+	rkev1.RegistrySecretInvalidReason: {
+		"The type of a Secret is immutable. Delete the Secret, and create it again from files that contain only the value: kubectl delete secret {auth} -n {ns}; " + makeRegistryAuth,
+		"The type of a Secret is immutable. Delete the Secret, and create it again: kubectl delete secret {tls} -n {ns}; " + makeRegistryTLS,
+		nextSeeSecrets, nextEditControlPlane,
+	},
 	rkev1.FileSourceMissingReason: {
 		"Create the Secret, and authorize the cluster: kubectl create secret generic {secret} -n {ns} --from-file=KEY=FILE" + nextAuthorize,
 		"Create the ConfigMap, and authorize the cluster: kubectl create configmap {configmap} -n {ns} --from-file=KEY=FILE" + nextAuthorize,

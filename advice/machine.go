@@ -79,7 +79,7 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	}
 	next := m.onReason(c, last)
 	if last != nil && last.Reason != rkev1.ServerMayExistReason {
-		next = append(m.failure(*last).next, next...)
+		next = withoutRepeats(append(m.failure(*last).next, next...))
 	}
 	if m.Deleting && c.Status == metav1.ConditionFalse && !Waits(c.Reason) && last == nil {
 		next = m.forRemoval(next)
@@ -96,6 +96,22 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	}
 	return filled
 }
+
+// withoutRepeats leaves out texts whose command an earlier text has.
+func withoutRepeats(next []string) []string {
+	var kept []string
+	for _, text := range next {
+		at := called.FindStringIndex(text)
+		repeats := func(earlier string) bool { return at != nil && strings.HasSuffix(earlier, text[at[0]:]) }
+		if !slices.ContainsFunc(kept, repeats) {
+			kept = append(kept, text)
+		}
+	}
+	return kept
+}
+
+// called matches the beginning of a command in advice.
+var called = regexp.MustCompile(`[:;] (?:kubectl|drover) `)
 
 // onReason returns the advice for the reason, with the cases that the reason alone does not
 // distinguish.

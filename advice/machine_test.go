@@ -216,13 +216,16 @@ func TestMachine_On(t *testing.T) {
 		"a host that is in use": {generic, rkev1.CreateJobCondition, "False", rkev1.AttemptsExhaustedReason, failed(rkev1.ClassInvalid, rkev1.HostInUseReason), []string{
 			"Set another host for this machine in a new machine template",
 			"Or, if you do not need that Kubernetes and its data any more, remove it from the host with its own script (k3s-uninstall.sh, k3s-agent-uninstall.sh, rke2-uninstall.sh, kubeadm reset) and remove the remains of the paths that the message names. Then: drover retry web-1 -n shop",
-			"If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes", logs, retry,
+			"If the host's earlier machine was deleted or abandoned, clean the host by hand as docs/drivers.md describes", logs,
 			"Delete the machine. A MachineSet replaces it; without a MachineSet, create another one yourself: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
 		"a host that is not reached": {with(func(m *Machine) { m.HasPlan = true }), rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: logging in: refused"), []string{
 			"Allow SSH from the management cluster to the host, and authorize one of the machine's keys on the host (docs/drivers.md, Another key for a host). Then: drover retry web-1 -n shop",
-			"Or allow the host's agent to reach the manager, and read the agent's report: drover logs web-1 -n shop --agent", logs, byHand, retry}},
+			"Or allow the host's agent to reach the manager, and read the agent's report: drover logs web-1 -n shop --agent", logs, byHand}},
 		"a host that cannot be cleaned, without a plan": {deleting, rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: the uninstaller ended with exit code 1"), []string{
-			"Fix the problem that the message names on the host, then: drover retry web-1 -n shop", logs, byHand, retry}},
+			"Fix the problem that the message names on the host, then: drover retry web-1 -n shop", logs, byHand}},
+		"two servers, and no command twice": {web, rkev1.CreateJobCondition, "False", rkev1.AttemptsExhaustedReason, failed(rkev1.ClassInvalid, rkev1.DuplicateServersReason), []string{
+			"If you know which server has joined the cluster, remove the others at the cloud, then: drover retry web-1 -n shop",
+			"Or delete the machine, which removes all its servers: kubectl -n shop delete machine.cluster.x-k8s.io web-1", logs}},
 		"not of the attempt": {web, rkev1.CreateJobCondition, "False", rkev1.JobRefusedReason, failed(rkev1.ClassTransient, ""), []string{
 			"The message above names the policy or quota: correct it for namespace shop", "Drover's pods comply with the restricted Pod Security Standard"}},
 	} {

@@ -175,7 +175,7 @@ func (l *look) says(reason, message string) Verdict {
 
 func (l *look) held(f *fault) Verdict {
 	v := l.says(f.reason, f.message)
-	v.Object = f.object
+	v.Object, v.Field = f.object, f.field
 	return v
 }
 

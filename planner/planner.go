@@ -253,7 +253,8 @@ func (p *planner) warnOfProxies() {
 		}
 	}
 	for failed, names := range machines {
-		p.warn("%s: the proxy of spec.agentEnvVars does not answer, and the agent calls the manager without it: %s", listed(names), failed)
+		p.warn("%s: the proxy of spec.agentEnvVars does not answer (%s). The agent calls the manager without it. k3s and RKE2 have the same variable and use the proxy, "+
+			"so they may be unable to pull images", listed(names), failed)
 	}
 }
 

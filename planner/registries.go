@@ -100,7 +100,7 @@ func mirrors(spec *rkev1.Registry) map[string]plan.Mirror {
 func (p *planner) registrySecret(host, field, name string) (Object, error) {
 	object, found := p.Objects[ObjectKey{SecretKind, name}]
 	if !found {
-		return object, because(rkev1.RegistrySecretMissingReason, "spec.registries.configs[%.100q].%s: Secret %.100q does not exist in the control plane's namespace", host, field, name).of(SecretKind, name)
+		return object, because(rkev1.RegistrySecretMissingReason, "spec.registries.configs[%.100q].%s: Secret %.100q does not exist in the control plane's namespace", host, field, name).of(SecretKind, name).at(field)
 	}
 	return object, nil
 }
@@ -131,7 +131,7 @@ func (p *planner) registryAuth(host string, config rkev1.RegistryConfig) (*plan.
 	}
 	if !isComplete(auth) {
 		return nil, because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].%s: Secret %.100q of type %.60q has no credential for this registry: %s",
-			host, field, config.AuthConfigSecretName, secret.Type, lacks)
+			host, field, config.AuthConfigSecretName, secret.Type, lacks).of(SecretKind, config.AuthConfigSecretName).at(field)
 	}
 	return &auth, nil
 }
@@ -226,7 +226,7 @@ func (p *planner) tlsSecret(host string, config rkev1.RegistryConfig) (certifica
 		return nil, nil, nil, err
 	}
 	invalid := func(why string) error {
-		return because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].tlsSecretName: Secret %.100q %s", host, config.TLSSecretName, why)
+		return because(rkev1.RegistrySecretInvalidReason, "spec.registries.configs[%.100q].tlsSecretName: Secret %.100q %s", host, config.TLSSecretName, why).of(SecretKind, config.TLSSecretName).at("tlsSecretName")
 	}
 	certificate, key, ca = secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], config.CABundle
 	if secret.Type != string(corev1.SecretTypeTLS) || len(certificate) == 0 || len(key) == 0 {

@@ -32,6 +32,8 @@ type Verdict struct {
 	Reason, Message string
 	// Object is the Secret or ConfigMap that the reason is about, if it is about one.
 	Object ObjectKey
+	// Field is the field of the specification that names the object, if several kinds of fields can.
+	Field string
 	// Progress is its progress with its previous plan, as a separate reason; ProgressMessage
 	// explains it. Both are empty without a plan.
 	Progress, ProgressMessage string
@@ -80,6 +82,7 @@ func (d Delivery) Data(old map[string][]byte) map[string][]byte {
 type fault struct {
 	reason, message string
 	object          ObjectKey
+	field           string
 }
 
 func (f *fault) Error() string { return f.message }
@@ -91,6 +94,12 @@ func because(reason, format string, args ...any) *fault {
 // of names the object.
 func (f *fault) of(kind, name string) *fault {
 	f.object = ObjectKey{kind, name}
+	return f
+}
+
+// at names the field that names the object.
+func (f *fault) at(field string) *fault {
+	f.field = field
 	return f
 }
 

@@ -212,7 +212,7 @@ func (r *Reconciler) factsOf(s *scope, seen attempt.Attempt) facts {
 // afterFailure starts the next attempt, or reports its time, or why there will be none.
 func (r *Reconciler) afterFailure(ctx context.Context, s *scope, f facts, do action) error {
 	claim := s.state.Claim
-	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, f.class, f.verdict.Reason, f.verdict.Message)
+	failed := fmt.Sprintf("attempt %d failed (%s, %s): %s", claim.Attempt, f.class, f.verdict.Reason, strings.TrimRight(f.verdict.Message, ". "))
 	if text := s.advice(r.kind.Driver).Explain(advice.Attempt{Class: f.class, Reason: f.verdict.Reason, Message: f.verdict.Message}); text != "" {
 		failed += ". " + text
 	}

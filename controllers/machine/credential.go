@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/credential"
@@ -82,6 +83,10 @@ func (r *Reconciler) credentialHelp(s *scope) string {
 		return fmt.Sprintf("No Secret was given: check the machine's spec, or name a Secret with the keys %s in its spec.common.cloudCredentialSecretName", keys)
 	}
 	key := credential.Parse(s.GetNamespace(), name)
+	if keys == "" {
+		return fmt.Sprintf("The credential comes from Secret %s in namespace %s. No option of driver %s is a credential: check the annotation %s of its NodeDriver",
+			key.Name, key.Namespace, r.kind.Driver, v3.PrivateCredentialFieldsAnnotation)
+	}
 	return fmt.Sprintf("The credential comes from Secret %s in namespace %s: check its keys %s", key.Name, key.Namespace, keys)
 }
 

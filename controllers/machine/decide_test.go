@@ -524,6 +524,8 @@ func TestCredentialHelp(t *testing.T) {
 		}}, "The credential comes from Secret was in namespace a: check its keys token"},
 		"none":                     {withToken, nil, "No Secret was given: check the machine's spec, or name a Secret with the keys token in its spec.common.cloudCredentialSecretName"},
 		"a driver that takes none": {[]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}}, nil, "Driver acme takes its credential from the machine's spec: check it there"},
+		"none of its options is a credential": {[]crdgen.Flag{{Name: "acme-region", Type: crdgen.String}}, []func(*scope){named("cloud")},
+			"The credential comes from Secret cloud in namespace a. No option of driver acme is a credential: check the annotation privateCredentialFields of its NodeDriver"},
 		"recalled": {withToken, []func(*scope){named("cloud"), func(s *scope) { s.recalled = "the credential Secret cloud is not there" }},
 			"The Job used the credential of the last attempt: the credential Secret cloud is not there"},
 	} {

@@ -355,7 +355,7 @@ func TestBadInput_allEtcdLost(t *testing.T) {
 	w.provisioned("another", 9, "etcd", "control-plane", "worker")
 	w.quiet()
 	message := w.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.EtcdLostReason)
-	require.Contains(t, message, "Create another cluster")
+	require.Contains(t, message, "create the cluster again and restore the snapshot there")
 	require.NotContains(t, message, "cp-rke-state")
 	require.Nil(t, w.planOf("another"))
 

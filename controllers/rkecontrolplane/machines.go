@@ -204,7 +204,7 @@ func (s *scope) advise(c metav1.Condition) []string {
 func (s *scope) about(verdict planner.Verdict) advice.ControlPlane {
 	m := s.member(verdict.Machine)
 	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: s.snapshot.Name, Machine: m.Name, Deployment: m.Labels[clusterv1.MachineDeploymentNameLabel],
-		Kind: strings.ToLower(verdict.Object.Kind), Object: verdict.Object.Name}
+		Kind: strings.ToLower(verdict.Object.Kind), Object: verdict.Object.Name, Field: verdict.Field}
 	if ref := m.Spec.InfrastructureRef; ref.APIGroup == rkev1.MachineGroupVersion.Group {
 		a.Infra = strings.ToLower(ref.Kind) + "s." + ref.APIGroup + "/" + ref.Name
 	}

@@ -87,7 +87,7 @@ func (s *session) settleDuplicates(ctx context.Context) error {
 		isListed: len(further) < len(found), isCopyable: s.profile.TagsCopied, isInert: s.startsInert(), isNew: s.result.Made,
 		registered: s.request.Registered, recorded: recorded,
 	}.judge()
-	said := fmt.Sprintf("the cloud has %d servers more than the recorded one (%s) with this machine's tag: %s", len(further), recorded, s.listed(further))
+	said := fmt.Sprintf("the cloud has more servers with this machine's tag than the recorded one (%s): %s", recorded, s.listed(further))
 	switch act {
 	case askAgain:
 		return failf(rkev1.DuplicateServersReason, rkev1.ClassTransient, "%s; %s", said, why)

@@ -2,6 +2,9 @@ package access
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 )
 
@@ -75,6 +78,19 @@ func ParseCopy(paths, options []string, recursive bool) (Copy, error) {
 		c.Machine = machine
 	}
 	return c, nil
+}
+
+// CheckLocal reports a local source that does not exist, before a login.
+func (c Copy) CheckLocal() error {
+	for _, source := range c.locations[:len(c.locations)-1] {
+		if source.machine != "" {
+			continue
+		}
+		if _, err := os.Stat(source.path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the local file %s does not exist", source.path)
+		}
+	}
+	return nil
 }
 
 // Args are the arguments of scp; alias stands for the machine.

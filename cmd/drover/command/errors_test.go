@@ -71,7 +71,7 @@ func status(out http.ResponseWriter, code int, reason, message string) bool {
 func asking() [][]string {
 	return [][]string{
 		{"get"}, {"get", "web-1", "-o", "json"}, {"get", "-w"}, {"drivers"}, {"get", "drivers", "-o", "yaml"}, {"why", "web-1"}, {"why", "driver/generic", "-o", "json"},
-		{"why", "md/pool"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"scp", "a", "web-1:b"}, {"scp", "web-1:a", "b"},
+		{"why", "md/pool"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"scp", ".", "web-1:b"}, {"scp", "web-1:a", "b"},
 		{"keys", "web-1"}, {"retry", "web-1"}, {"abandon", "web-1", "--yes"},
 	}
 }
@@ -132,7 +132,7 @@ func TestEveryCommandTellsOfARightThatLacks(t *testing.T) {
 		cannot("list", "nodedrivers", "management.cattle.io", everywhere): {
 			{"drivers"}, {"get", "drivers"}, {"why", "driver/generic"}},
 		"in namespace \"" + ns + "\": you may not get or list: machines (cluster.x-k8s.io), " + machines + "namespace " + ns + " (ask your administrator for access)": {{"why", "web-1"}, {"logs", "web-1"}, {"ssh", "web-1", "--", "true"}, {"keys", "web-1"},
-			{"retry", "web-1"}, {"abandon", "web-1", "-y"}, {"scp", "a", "web-1:"}},
+			{"retry", "web-1"}, {"abandon", "web-1", "-y"}, {"scp", ".", "web-1:"}},
 		`no MachineDeployment or MachineSet "pool" in namespace "` + ns + `" that could be read: getting machinedeployments ` + ns + `/pool: `: {{"why", "md/pool"}},
 	} {
 		for _, args := range lines {

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -51,6 +52,10 @@ func TestHelp(t *testing.T) {
 // TestExamples: what the help shows is accepted, as far as can be told without a cluster.
 func TestExamples(t *testing.T) {
 	path := kubeconfig(t, "http://127.0.0.1:1", "")
+	t.Chdir(t.TempDir())
+	for _, source := range []string{"app.conf", "image.tar"} { // of scp
+		require.NoError(t, os.WriteFile(source, nil, 0o600))
+	}
 	for name, cmd := range commands(t, "drover") {
 		for line := range strings.Lines(cmd.Example) {
 			_, call, found := strings.Cut(line, "drover ")

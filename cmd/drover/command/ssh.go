@@ -145,6 +145,9 @@ scp.`,
 			if err := checkLogin(cmd, login); err != nil {
 				return err
 			}
+			if err := plan.CheckLocal(); err != nil {
+				return err
+			}
 			return e.openSSH(cmd.Context(), "scp", plan.Machine, login, plan.Args)
 		},
 	}

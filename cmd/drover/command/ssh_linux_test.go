@@ -42,7 +42,7 @@ func TestSSH_jumpHostOfTheMachine(t *testing.T) {
 	machine.SetName("web-1")
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"common":{"sshContact":{"jumpHost":"nobody@jump.invalid"}}}}`))
 	require.NoError(t, c.Patch(t.Context(), machine, patch))
-	for _, args := range [][]string{{"ssh", "web-1", "--", "true"}, {"scp", "x", "web-1:"}, {"keys", "web-1", "--dir", t.TempDir()}} {
+	for _, args := range [][]string{{"ssh", "web-1", "--", "true"}, {"scp", ".", "web-1:"}, {"keys", "web-1", "--dir", t.TempDir()}} {
 		r := c.drover(t, args...)
 		require.NotZero(t, r.code, args)
 		require.Contains(t, r.errOut, "accept it with -J nobody@jump.invalid, or connect without it with -J none", args)

@@ -172,6 +172,7 @@ func (r *Report) decideParts(s *facts.ClusterSnapshot, words advice.Words) {
 	case c.Spec.Topology.IsDefined() && !ref.IsDefined():
 		r.hold("ControlPlaneMissing", own{"Cluster API has not created the control plane for spec.topology yet.", []string{nextCluster}}, words)
 	case ref.GroupKind() != rkev1.GroupVersion.WithKind("RKEControlPlane").GroupKind():
+		r.reportServers(s, isServerFailed)
 		r.hold(rkev1.ControlPlaneForeignReason, own{"Drover manages the machines of this Cluster, but not its control plane.", []string{nextCluster}}, words)
 	case s.ControlPlane == nil:
 		r.hold("ControlPlaneMissing", own{"The RKEControlPlane " + ref.Name + " that the Cluster names does not exist or could not be read.", []string{
@@ -250,7 +251,7 @@ func isRestored(m clusterv1.Machine) bool {
 func (r *Report) reportCauses(s *facts.ClusterSnapshot, step *Step, steps []Step) {
 	if step.Name == rkev1.ReconciledCondition {
 		r.reportMachine(s)
-		r.reportServers(s)
+		r.reportServers(s, isServerAwaited)
 	}
 	for i := range steps {
 		if other := &steps[i]; other.State == StepFailed && other.Name != step.Name && other.Name != rkev1.ReadyCondition {
@@ -288,16 +289,26 @@ func (r *Report) reportMachine(s *facts.ClusterSnapshot) {
 	}
 }
 
+// isServerAwaited reports whether the plan of a machine waits for its server.
+func isServerAwaited(m *clusterv1.Machine, _ metav1.Condition) bool {
+	plan := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition)
+	return plan != nil && plan.Reason == rkev1.WaitingForServerReason
+}
+
+// isServerFailed reports whether the server of a machine needs the user. A Cluster without a control
+// plane of ours has no other condition that says so.
+func isServerFailed(_ *clusterv1.Machine, server metav1.Condition) bool {
+	return server.Status == metav1.ConditionFalse && server.Reason != clusterv1.MachineInfrastructureNotReadyReason && !advice.Waits(server.Reason)
+}
+
 // reportServers reports why machines have no server yet, with the messages of their infra machines,
 // which Cluster API repeats: at most three causes, each with the first machine that has it.
-func (r *Report) reportServers(s *facts.ClusterSnapshot) {
+func (r *Report) reportServers(s *facts.ClusterSnapshot, matters func(*clusterv1.Machine, metav1.Condition) bool) {
 	told := map[string]bool{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
-		plan := meta.FindStatusCondition(m.Status.Conditions, rkev1.ReconciledCondition)
 		server := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
-		waits := plan != nil && plan.Reason == rkev1.WaitingForServerReason && server != nil && server.Status != metav1.ConditionTrue
-		if !waits || told[server.Reason] || len(told) == 3 {
+		if server == nil || server.Status == metav1.ConditionTrue || !matters(m, *server) || told[server.Reason] || len(told) == 3 {
 			continue
 		}
 		told[server.Reason] = true

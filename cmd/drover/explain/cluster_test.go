@@ -59,6 +59,15 @@ func TestClusterDecisions(t *testing.T) {
 	paused.Cluster.Spec.Paused = new(true)
 	foreign.Cluster.Spec.ControlPlaneRef.Kind = "KubeadmControlPlane"
 	missing.ControlPlane = nil
+	foreignFailed := clusterOf()
+	foreignFailed.Cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
+	foreignFailed.ControlPlane = nil
+	for name, server := range map[string]metav1.Condition{
+		"one-a": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.AttemptsExhaustedReason, "attempt 1 failed (Invalid, CreateFailed): no such region. The cloud rejects it", 1),
+		"one-b": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason, "the Job one-b-create-1 runs", 1),
+	} {
+		foreignFailed.Machines = append(foreignFailed.Machines, clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: clusterv1.MachineStatus{Conditions: []metav1.Condition{server}}})
+	}
 	taken := clusterOf(done(rkev1.ReconciledCondition, rkev1.ReconciledReason, 1))
 	taken.ControlPlane.Cluster = "another"
 	infrastructure.ControlPlane.Conditions = []metav1.Condition{condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForClusterReason, "", 1)}
@@ -151,6 +160,13 @@ func TestClusterDecisions(t *testing.T) {
 		"another's control plane": {foreign, `
 ! |ControlPlaneForeign||
 . Drover manages the machines of this Cluster, but not its control plane.
+> See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
+`},
+		"another's control plane, and a machine failed": {foreignFailed, `
+! |ControlPlaneForeign||
+. Machine one-a: AttemptsExhausted: attempt 1 failed (Invalid, CreateFailed): no such region
+. Drover manages the machines of this Cluster, but not its control plane.
+> See the state of its server: drover why one-a -n shop
 > See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"no control plane": {missing, `

@@ -32,6 +32,10 @@ func Driver(s *facts.DriverSnapshot, command string) *Report {
 	}
 	r.Steps = timeline(d.Status.Conditions, driverSteps)
 	decideDriver(r, s)
+	isReady := r.Steps[len(r.Steps)-1].State == StepDone
+	if d.Spec.Active && d.Status.MachineKind == "" && r.Blocker != nil && !isReady {
+		r.Phase = r.Blocker.Reason // it serves no kinds, so "Active" would mislead
+	}
 	if len(r.Next) == 0 && r.Blocker != nil {
 		r.Next = []string{nextManager}
 	}
