@@ -112,7 +112,7 @@ func shell(t *testing.T, command string) string {
 
 // everything is all advice there is, each text once.
 func everything() []string {
-	all := slices.Concat(noCredential, lendCredential, stillThere, lookFirst, laterState, hostInvalid.next, cancelling, []string{nextOwnCredential, NextNode, NextRegister})
+	all := slices.Concat(noCredential, lendCredential, stillThere, lookFirst, laterState, hostInvalid.next, cancelling, copyOfLive, []string{nextOwnCredential, NextNode, NextRegister})
 	for _, next := range machine {
 		all = append(all, next...)
 	}

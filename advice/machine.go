@@ -123,6 +123,8 @@ func (m Machine) onReason(c metav1.Condition, last *Attempt) []string {
 		return noBootstrap
 	case c.Reason == rkev1.JobCancelledReason:
 		return cancelling
+	case c.Reason == rkev1.NameTakenReason && copied.MatchString(c.Message):
+		return copyOfLive
 	case last != nil && c.Reason == rkev1.ServerMayExistReason:
 		next := stillThere
 		if c.Type == rkev1.CreateJobCondition {
@@ -200,6 +202,10 @@ const notLoggedIn = "not cleaned: logging in: "
 // server, or without a record of the request for the server.
 var restored = regexp.MustCompile(`which was restored from a backup|from before a restore|an earlier attempt requested server`)
 
+// copied matches the message of controllers/machine for a state whose servers have the tag of
+// another machine.
+var copied = regexp.MustCompile(`names the tag of machine UID`)
+
 // processEnded matches the message of jobrunner/operation/plugin for a driver's process that ended.
 var processEnded = regexp.MustCompile(`its process ended (immediately|during \w+)`)
 
@@ -274,6 +280,12 @@ var (
 			"kubectl -n {ns} replace -f {state}.yaml",
 		"If the Secret does not exist now: kubectl -n {ns} create -f {state}.yaml",
 	}
+	// The kubeconfig of a copy leads to the running cluster.
+	copyOfLive = []string{
+		"If namespace {ns} is a copy of a namespace whose clusters run, do not delete Machines in it: Cluster API would cordon, drain and delete the Nodes of the running cluster. " +
+			"Pause the copy: kubectl -n {ns} annotate clusters.cluster.x-k8s.io {cluster} --overwrite cluster.x-k8s.io/paused=true",
+		"Then remove the copy without touching servers and Nodes, as docs/dataflow.md#a-copy-of-a-live-namespace describes",
+	}
 	// generic has no cloud that could reject a place or a size.
 	hostInvalid = failure{"The host, or the machine's settings for it, cannot be used", []string{
 		"Correct the value that the driver's message names (address, port, user or SSH key of the host). A retry without a change fails again", nextTemplate, nextItself}}
@@ -323,7 +335,7 @@ var machine = map[string][]string{
 	rkev1.SpecInvalidReason: {"The message above names the field. " + nextFields, nextTemplate, nextItself},
 	rkev1.NameTooLongReason: {"Let Drover shorten the server's name: put annotation rke.cattle.io/hostname-length-limit (10 to 63) on the machine or its template",
 		"Or use shorter names for the cluster and the pool"},
-	rkev1.NameTakenReason: {"The message above names the object. Check whether it belongs to another machine: drover get {name} -n {ns}",
+	rkev1.NameTakenReason: {"The message above names the object. Check whether it belongs to another machine: drover get -A",
 		"Delete or rename one of the two machines. Never delete a Secret {name}-machine-state, which is the only record of a server. A MachineSet chooses another name when its machine is deleted: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"},
 	rkev1.JobRunningReason:          {nextWatch},
 	rkev1.ThrottledReason:           {nextWatch, nextLimit},

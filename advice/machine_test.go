@@ -223,6 +223,9 @@ func TestMachine_On(t *testing.T) {
 			"Or allow the host's agent to reach the manager, and read the agent's report: drover logs web-1 -n shop --agent", logs, byHand}},
 		"a host that cannot be cleaned, without a plan": {deleting, rkev1.DeleteJobCondition, "False", rkev1.WaitingForRetryReason, notCleaned("it was not cleaned: the uninstaller ended with exit code 1"), []string{
 			"Fix the problem that the message names on the host, then: drover retry web-1 -n shop", logs, byHand}},
+		"a name that is taken": {web, rkev1.CreateJobCondition, "False", rkev1.NameTakenReason, nil, []string{
+			"The message above names the object. Check whether it belongs to another machine: drover get -A",
+			"Delete or rename one of the two machines. Never delete a Secret web-1-machine-state, which is the only record of a server. A MachineSet chooses another name when its machine is deleted: kubectl -n shop delete machine.cluster.x-k8s.io web-1"}},
 		"two servers, and no command twice": {web, rkev1.CreateJobCondition, "False", rkev1.AttemptsExhaustedReason, failed(rkev1.ClassInvalid, rkev1.DuplicateServersReason), []string{
 			"If you know which server has joined the cluster, remove the others at the cloud, then: drover retry web-1 -n shop",
 			"Or delete the machine, which removes all its servers: kubectl -n shop delete machine.cluster.x-k8s.io web-1", logs}},

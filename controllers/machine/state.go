@@ -184,8 +184,9 @@ func (r *Reconciler) checkTaggedUID(ctx context.Context, s *scope) error {
 			return fmt.Errorf("finding the machine whose tag the state names: %w", err)
 		}
 		if err == nil && string(other.UID) == uid {
-			return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the state Secret %s names the tag of machine UID %s for this machine's servers, and another machine has this UID: "+
-				"Drover changes no server. Set its annotation %s to this machine's UID, %s", jobrunner.StateSecretName(s.home.Name), uid, rkev1.TaggedUIDAnnotation, s.GetUID()), foreignCheck)
+			return step.Wait(rkev1.NameTakenReason, fmt.Sprintf("the state Secret %s names the tag of machine UID %s for this machine's servers, and the machine %s in namespace %s has this UID: "+
+				"Drover changes no server. If this machine is not a copy of that one, set the annotation %s of the Secret to this machine's UID, %s",
+				jobrunner.StateSecretName(s.home.Name), uid, other.Name, other.Namespace, rkev1.TaggedUIDAnnotation, s.GetUID()), foreignCheck)
 		}
 	}
 	return nil
