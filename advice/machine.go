@@ -62,7 +62,7 @@ type Attempt struct {
 
 // IsAboutAttempt reports whether a condition with the reason describes the end of the last attempt.
 func IsAboutAttempt(reason string) bool {
-	return reason == rkev1.WaitingForRetryReason || reason == rkev1.AttemptsExhaustedReason || reason == rkev1.ServerMayExistReason
+	return slices.Contains([]string{rkev1.WaitingForRetryReason, rkev1.AttemptsExhaustedReason, rkev1.ServerMayExistReason, rkev1.ClassUnauthorized}, reason)
 }
 
 // Waits reports whether a reason ends without an action of the user; other reasons are failures.
@@ -80,6 +80,10 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	next := m.onReason(c, last)
 	if last != nil && last.Reason != rkev1.ServerMayExistReason {
 		next = withoutRepeats(append(m.failure(*last).next, next...))
+	}
+	if c.Reason == rkev1.ClassUnauthorized {
+		// The state records the server, and the Job can remove it.
+		next = slices.DeleteFunc(next, func(text string) bool { return text == nextCloud })
 	}
 	if m.Deleting && c.Status == metav1.ConditionFalse && !Waits(c.Reason) && last == nil {
 		next = m.forRemoval(next)

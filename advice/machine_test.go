@@ -172,6 +172,11 @@ func TestMachine_On(t *testing.T) {
 			drop}},
 		"removal without credential, the namespace goes": {going, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, nil, append(slices.Clone(lend), drop)},
 		"removal that names none, the namespace goes":    {goingBare, rkev1.DeleteJobCondition, "False", rkev1.CredentialMissingReason, nil, append(slices.Clone(lend), drop)},
+		"removal of a known server refused": {deleting, rkev1.DeleteJobCondition, "False", rkev1.ClassUnauthorized,
+			&Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.RemoveFailedReason, Removes: true}, []string{
+				"Put a valid credential into Secret do-token (values are base64). The next attempt uses it: kubectl -n shop edit secret do-token", retry, logs}},
+		"removal of a known server refused, the namespace goes": {going, rkev1.DeleteJobCondition, "False", rkev1.ClassUnauthorized,
+			&Attempt{Class: rkev1.ClassUnauthorized, Reason: rkev1.RemoveFailedReason, Removes: true}, append(slices.Clone(lend), retry, logs)},
 		"removal refused, the namespace goes": {going, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, &Attempt{Class: rkev1.ClassUnauthorized, Removes: true},
 			append(slices.Clone(lend), retry, cloud, drop)},
 		"removal refused, the credential is of another namespace": {goingForeign, rkev1.DeleteJobCondition, "False", rkev1.ServerMayExistReason, &Attempt{Class: rkev1.ClassUnauthorized, Removes: true}, []string{

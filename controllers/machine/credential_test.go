@@ -178,8 +178,8 @@ func TestCredential_beforeRemove(t *testing.T) {
 			if story.remembered != story.token {
 				s.refuse(state.Remove, 1)
 				s.reconcile()
-				message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
-				for _, part := range []string{"401 Unable to authenticate you", "accessToken", rkev1.AbandonAnnotation + "=m", story.says} {
+				message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ClassUnauthorized).Message
+				for _, part := range []string{"401 Unable to authenticate you", "accessToken", "Server m (123) exists", story.says} {
 					require.Contains(t, message, part)
 				}
 				story.mend(s)
@@ -210,10 +210,14 @@ func TestCredential_duringRemove(t *testing.T) {
 			s.refuse(state.Remove, 1)
 			s.reconcile()
 			if story.remembered == "first-token" {
-				message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message
-				for _, part := range []string{"401 Unable to authenticate you", "accessToken", story.says} {
+				message := s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ClassUnauthorized).Message
+				for _, part := range []string{"401 Unable to authenticate you", "accessToken", story.says,
+					"Server m (123) exists. Do not abandon it: with a valid credential the next attempt, which then starts immediately, removes it"} {
 					require.Contains(t, message, part)
 				}
+				s.expect(rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ClassUnauthorized)
+				require.NotContains(t, message, "abandon m ")
+				require.NotContains(t, message, rkev1.AbandonAnnotation)
 				story.mend(s)
 				s.reconcile()
 			}
@@ -242,6 +246,18 @@ func TestCredential_deletedDuringCreate(t *testing.T) {
 			s.goes()
 		})
 	}
+}
+
+// If the state records no server, a rejected credential leaves it unknown whether one exists.
+func TestCredential_refusedWithoutARecordedServer(t *testing.T) {
+	s := credentialWorld(t)
+	s.reconcile()
+	s.fail(state.Create, 1, rkev1.ClassTransient, "connection reset", true)
+	s.reconcile()
+	s.remove()
+	s.refuse(state.Remove, 1)
+	s.reconcile()
+	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message, "A server named m may still exist")
 }
 
 // Whatever became of the credential, the user can let the machine go.
@@ -276,7 +292,7 @@ func TestCredential_copyThatCannotBeRead(t *testing.T) {
 	require.Empty(t, s.tokenOf(state.Remove, 1))
 	s.refuse(state.Remove, 1)
 	s.reconcile()
-	s.expectRefusal(rkev1.DeleteJobCondition, rkev1.ServerMayExistReason)
+	s.expectRefusal(rkev1.DeleteJobCondition, rkev1.ClassUnauthorized)
 
 	s.secret("cred", "Opaque", map[string]string{"accessToken": "again"})
 	s.reconcile()
@@ -441,7 +457,7 @@ func TestCredential_removeIsPacedWithoutItsSecret(t *testing.T) {
 	status := s.reconcile()
 	require.Equal(t, next, status.NextAttemptTime)
 	require.Equal(t, "m-rm-1", status.JobName)
-	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason).Message,
+	require.Contains(t, s.expect(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ClassUnauthorized).Message,
 		"The Job used the credential of the last attempt: the credential Secret cred is not there")
 	s.secret("cred", "Opaque", map[string]string{"accessToken": "right"})
 	s.reconcile()

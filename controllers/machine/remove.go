@@ -132,6 +132,10 @@ func (s *scope) mark(err error) error {
 	if result.IsRead() && (!result.Value.ServerMayExist || result.Value.Reason == rkev1.HostNotCleanedReason) {
 		return err // the message names the risk
 	}
+	if server := s.state.Server.Value; last.Class == rkev1.ClassUnauthorized && cmp.Or(server.InstanceID, server.ProviderID) != "" {
+		return withReason(err, rkev1.ClassUnauthorized, fmt.Sprintf(". Server %s (%s) exists. Do not abandon it: with a valid credential the next attempt, which then starts immediately, removes it",
+			s.state.InstanceName, cmp.Or(server.InstanceID, server.ProviderID)))
+	}
 	return withReason(err, rkev1.ServerMayExistReason, fmt.Sprintf(". A server named %s may still exist. To give it up, set the annotation %s=%s",
 		s.state.InstanceName, rkev1.AbandonAnnotation, s.GetName()))
 }

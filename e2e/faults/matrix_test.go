@@ -171,7 +171,7 @@ func (w *world) goAway() error {
 			return w.whenGone()
 		}
 		switch w.condition(rkev1.DeleteJobCondition).Reason {
-		case rkev1.WaitingForRetryReason, rkev1.ServerMayExistReason:
+		case rkev1.WaitingForRetryReason, rkev1.ServerMayExistReason, rkev1.ClassUnauthorized:
 			w.cure()
 			if c := w.condition(rkev1.DeleteJobCondition); w.setting.losesTag() && strings.Contains(c.Message, "then give it up") {
 				w.loseServer()

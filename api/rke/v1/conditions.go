@@ -123,7 +123,8 @@ const (
 	DeletingReason     = "Deleting"
 )
 
-// Failure classes; the values of status.lastAttempt.class.
+// Failure classes; the values of status.lastAttempt.class. Unauthorized is also the reason of
+// DeleteJob if the cloud rejects the credential and the state records the server.
 const (
 	ClassInvalid      = "Invalid"
 	ClassUnauthorized = "Unauthorized"
