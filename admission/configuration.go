@@ -112,7 +112,21 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 	clusters.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
 		Name: "spec-changes", Expression: "has(object.spec) && (oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec)",
 	})
-	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.pools(), clusters}
+	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.warnings(), t.pools(), clusters}
+}
+
+// warnings returns the webhook ControlPlaneWarnings. No write needs it, because it rejects nothing.
+func (t Target) warnings() admissionregistrationv1.ValidatingWebhook {
+	hook := t.validating("warnings.rkecontrolplanes.drover.cattle.io", ControlPlaneWarningsPath, admissionregistrationv1.RuleWithOperations{
+		Operations: writes,
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{rkev1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"rkecontrolplanes"}},
+	})
+	hook.FailurePolicy = new(admissionregistrationv1.Ignore)
+	hook.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
+		Name:       "spec-changes",
+		Expression: "has(object.spec) && !has(object.metadata.deletionTimestamp) && (oldObject == null || object.spec != oldObject.?spec.orValue(null))",
+	})
+	return hook
 }
 
 // notOurs excludes the manager's own writes, so that a starting manager never waits for its own
@@ -150,12 +164,13 @@ func (t Target) validating(name, path string, rule admissionregistrationv1.RuleW
 }
 
 // Register adds the webhooks of this package to the manager's webhook server.
-func Register(mgr manager.Manager, trustedCredentialNamespaces []string) {
+func Register(mgr manager.Manager, trustedCredentialNamespaces []string, catalogue Catalogue) {
 	server := mgr.GetWebhookServer()
 	server.Register(MachineKindsPath, &admission.Webhook{Handler: &MachineKinds{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		TrustedCredentialNamespaces: trustedCredentialNamespaces}})
 	server.Register(NodeDriversPath, &admission.Webhook{Handler: &NodeDrivers{}})
 	server.Register(ControlPlaneSpecsPath, &admission.Webhook{Handler: &ControlPlaneSpecs{}})
+	server.Register(ControlPlaneWarningsPath, &admission.Webhook{Handler: &ControlPlaneWarnings{Catalogue: catalogue}})
 	server.Register(PoolsPath, &admission.Webhook{Handler: &Pools{Reader: mgr.GetAPIReader()}})
 	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})

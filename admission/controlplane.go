@@ -16,6 +16,7 @@ import (
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
+	"github.com/drover-project/drover/releases"
 )
 
 // ControlPlanesPath is the path of the webhook ControlPlanes.
@@ -53,6 +54,37 @@ func (h *ControlPlaneSpecs) Handle(_ context.Context, req admission.Request) adm
 		}
 	}
 	return admission.Allowed("")
+}
+
+// ControlPlaneWarningsPath is the path of the webhook ControlPlaneWarnings.
+const ControlPlaneWarningsPath = "/warn-rke-cattle-io-v1-rkecontrolplane"
+
+// Catalogue returns the catalogue of releases, or why it cannot be used.
+type Catalogue = func(context.Context) (*releases.Catalogue, string, error)
+
+// ControlPlaneWarnings is the webhook that warns of versions and arguments of an RKEControlPlane. It
+// rejects nothing. The planner reports the same in conditions.
+type ControlPlaneWarnings struct {
+	Catalogue Catalogue
+}
+
+var _ admission.Handler = (*ControlPlaneWarnings)(nil)
+
+// Handle implements admission.Handler.
+func (h *ControlPlaneWarnings) Handle(ctx context.Context, req admission.Request) admission.Response {
+	obj := &rkev1.RKEControlPlane{}
+	if err := json.Unmarshal(req.Object.Raw, obj); err != nil {
+		return admission.Allowed("") // ControlPlaneSpecs rejects it
+	}
+	catalogue, problem, err := h.Catalogue(ctx)
+	if err != nil || problem != "" {
+		return admission.Allowed("") // a condition reports it
+	}
+	running := make([]string, 0, len(obj.Status.Versions))
+	for _, one := range obj.Status.Versions {
+		running = append(running, one.Version)
+	}
+	return admission.Allowed("").WithWarnings(planner.Warnings(catalogue, &obj.Spec, running)...)
 }
 
 // deleteForMoveAnnotation is on objects that clusterctl deletes after it has moved them

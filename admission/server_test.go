@@ -36,6 +36,7 @@ import (
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/endpoint/servingcert"
+	"github.com/drover-project/drover/releases"
 	"github.com/drover-project/drover/testkit"
 	"github.com/drover-project/drover/testkit/golden"
 )
@@ -146,6 +147,11 @@ func (c *cluster) serve(t *testing.T) {
 	mux.Handle(admission.MachineKindsPath, &webhook.Webhook{Handler: &admission.MachineKinds{Cached: c, Live: c}})
 	mux.Handle(admission.ControlPlanesPath, &webhook.Webhook{Handler: &admission.ControlPlanes{Reader: c}})
 	mux.Handle(admission.ControlPlaneSpecsPath, &webhook.Webhook{Handler: &admission.ControlPlaneSpecs{}})
+	mux.Handle(admission.ControlPlaneWarningsPath, &webhook.Webhook{Handler: &admission.ControlPlaneWarnings{
+		Catalogue: func(context.Context) (*releases.Catalogue, string, error) {
+			catalogue, err := releases.Default()
+			return catalogue, "", err
+		}}})
 	mux.Handle(admission.PoolsPath, &webhook.Webhook{Handler: &admission.Pools{Reader: c}})
 	mux.Handle(admission.NodeDriversPath, &webhook.Webhook{Handler: &admission.NodeDrivers{}})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
@@ -414,6 +420,40 @@ func TestServer_bounds(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), stored), "the bounded field does not change")
 	unstructured.RemoveNestedField(stored.Object, "spec", "machineGlobalConfig")
 	require.NoError(t, c.Update(t.Context(), stored))
+}
+
+// A user gets warnings about arguments and versions when the specification is written.
+func TestServer_warnings(t *testing.T) {
+	c, namespace := newCluster(t), testkit.Namespace(t)
+	spec := func(version, argument string) *unstructured.Unstructured {
+		return kindOf(t, "RKEControlPlane", namespace, "one", "spec: {kubernetesVersion: "+version+", machineGlobalConfig: {"+argument+": [max-pods=60]}}")
+	}
+	const mistyped = "  warning: spec.machineGlobalConfig: kubelet-args is not a known argument of v1.36.3+k3s1: did you mean kubelet-arg? " +
+		"It is passed on unchanged, and k3s may not start with it\n"
+	testkit.Eventually(t, time.Minute, func() error { // webhooks are known one by one
+		if c.told(c.Create(t.Context(), spec("v1.36.3+k3s1", "kubelet-args"), client.DryRunAll)) == "  taken\n" {
+			return errors.New("no warning yet")
+		}
+		return nil
+	})
+	obj := spec("v1.36.3+k3s1", "kubelet-args")
+	require.Equal(t, mistyped+"  taken\n", c.told(c.Create(t.Context(), obj)))
+	change := func(version, argument string) string {
+		changed := testkit.ExpectExists(t, c, obj)
+		changed.Object["spec"] = spec(version, argument).Object["spec"]
+		return c.told(c.Update(t.Context(), changed))
+	}
+	require.Equal(t, "  taken\n", change("v1.36.3+k3s1", "kubelet-arg"))
+	require.Contains(t, change("v1.99.1+k3s1", "kubelet-arg"), "  warning: spec.kubernetesVersion: unknown release")
+	require.Equal(t, "  taken\n", change("v1.36.3+k3s1", "kubelet-arg"), "a cluster that does not exist yet has no version")
+
+	established := testkit.ExpectExists(t, c, obj)
+	established.Object["status"] = map[string]any{"versions": []any{map[string]any{"version": "v1.36.3+k3s1", "replicas": int64(1)}}}
+	require.NoError(t, c.Status().Update(t.Context(), established))
+	require.Contains(t, change("v1.35.7+k3s1", "kubelet-arg"), "Set v1.36.3+k3s1 again, or another release of 1.36 (KubernetesVersionSkew)")
+	require.Equal(t, "  taken\n", change("v1.36.3+k3s1", "kubelet-arg"))
+	c.stop()
+	require.NoError(t, c.Create(t.Context(), kindOf(t, "RKEControlPlane", namespace, "two", "spec: {kubernetesVersion: v1.36.3+k3s1}"), client.DryRunAll), "warnings stop nothing")
 }
 
 // While no manager runs, an object that is already stored with such a pattern can be paused and

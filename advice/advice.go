@@ -31,7 +31,7 @@ type Words map[string]string
 // one. A machine has a template or is edited directly, and a Machine has a MachineDeployment or
 // not, so that one of each two is empty. Many conditions of a control plane concern no machine and
 // no object in particular.
-var optional = []string{"job", "pod", "node", "template", "itself", "machine", "deployment", "lone", "infra", "kind", "secret", "configmap", "other", "endpoint", "auth", "tls"}
+var optional = []string{"job", "pod", "node", "template", "itself", "machine", "deployment", "lone", "infra", "kind", "secret", "configmap", "other", "endpoint", "auth", "tls", "running"}
 
 var (
 	braces = regexp.MustCompile(`\{[a-z]+\}`)

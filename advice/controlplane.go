@@ -25,13 +25,15 @@ type ControlPlane struct {
 	Kind, Object string
 	// Field is the field of spec.registries that names the Secret.
 	Field string
+	// Running is the version of the cluster's servers.
+	Running string
 }
 
 // On returns the advice for a reason of the planner.
 func (c ControlPlane) On(reason string) []string {
 	w := Words{"ns": c.Namespace, "name": c.Name, "cluster": c.Cluster, "machine": c.Machine, "deployment": c.Deployment, "infra": c.Infra,
 		"itself": c.Itself, "other": c.Other, "endpoint": c.Endpoint, "kind": c.Kind, "object": c.Object,
-		"node": c.Node}
+		"node": c.Node, "running": c.Running}
 	if c.Deployment == "" {
 		w["lone"] = c.Machine
 	}
@@ -67,10 +69,13 @@ const NextStuck = "Fix the problem that the message names on the server, for exa
 var controlPlane = map[string][]string{
 	rkev1.KubernetesVersionMissingReason: {nextEditControlPlane},
 	rkev1.KubernetesVersionUnknownReason: {nextEditControlPlane, nextSeeReleases},
-	rkev1.KubernetesVersionSkewReason:    {nextEditControlPlane, nextSeeReleases},
-	rkev1.ReleasesInvalidReason:          {nextSeeReleases},
-	rkev1.NoEtcdMachineReason:            {nextSeeMachines},
-	rkev1.NoControlPlaneMachineReason:    {nextSeeMachines},
+	rkev1.KubernetesVersionSkewReason: {
+		"Set spec.kubernetesVersion to {running} again, or to another release that the message allows: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",
+		nextSeeReleases,
+	},
+	rkev1.ReleasesInvalidReason:       {nextSeeReleases},
+	rkev1.NoEtcdMachineReason:         {nextSeeMachines},
+	rkev1.NoControlPlaneMachineReason: {nextSeeMachines},
 	rkev1.EtcdLostReason: {
 		"If this namespace was restored from a backup, keep the {kind} {object}, and restore the Machine with etcd and its state Secret, too. See what is there: kubectl get machines.cluster.x-k8s.io,secrets -n {ns}",
 		"If you have a snapshot, create the cluster again and restore the snapshot there, as docs/clusters.md#on-a-new-server describes",

@@ -157,7 +157,7 @@ func (l *look) kindOf(name, where string) (kind releases.Kind, mine bool) {
 	case l.release.Argument(name, !l.Roles.IsServer()) != releases.Unknown:
 		return kind, false
 	}
-	l.warn("%s: %s is not a known argument of %s; it is passed on unchanged", where, name, l.release.Version)
+	l.warnUnknown(where, name)
 	return kind, true
 }
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/util/version"
-
 	"github.com/drover-project/drover/api/plan"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/releases"
@@ -21,8 +19,10 @@ type planner struct {
 	release  *releases.Release
 	init     *Machine
 	warnings map[string]bool
-	layers   []layer
-	files    []*selector
+	// suggested has the ends of the warnings about unknown arguments.
+	suggested map[string]string
+	layers    []layer
+	files     []*selector
 	// registries are the files of spec.registries, the same for all machines.
 	registries func() ([]plan.File, error)
 	// room is how many bytes of plans are still given out at this look.
@@ -37,7 +37,7 @@ const maxDelivered = 4 << 20
 func Plan(c Cluster) Result {
 	c.Machines = slices.Clone(c.Machines)
 	slices.SortFunc(c.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
-	p := &planner{Cluster: c, warnings: map[string]bool{}, room: maxDelivered}
+	p := &planner{Cluster: c, warnings: map[string]bool{}, suggested: map[string]string{}, room: maxDelivered}
 	p.registries = sync.OnceValues(p.registryFiles)
 	for _, rule := range clusterRules {
 		if f := rule(p); f != nil {
@@ -76,7 +76,7 @@ func (p *planner) releaseKnown() *fault {
 		return because(rkev1.KubernetesVersionUnknownReason, "spec.kubernetesVersion: %v", err)
 	}
 	if p.release = release; !release.Listed {
-		p.warn("%s is not in the catalogue of releases; Drover installs it with the data of other releases of its minor version", release.Version)
+		p.warn(notListed, release.Version)
 	}
 	return nil
 }
@@ -87,19 +87,12 @@ func (p *planner) releaseKnown() *fault {
 // server), and back by one, which needs a restore of the earlier data
 // (docs.k3s.io/upgrades/roll-back).
 func (p *planner) versionReachable() *fault {
-	wanted := p.release.Number
 	for _, m := range p.Machines {
-		runs, err := version.ParseSemantic(m.KubeletVersion)
-		if err != nil || !m.Roles.IsServer() || runs.Major() != wanted.Major() {
+		if !m.Roles.IsServer() {
 			continue
 		}
-		switch {
-		case wanted.Minor() < runs.Minor():
-			return because(rkev1.KubernetesVersionSkewReason, "spec.kubernetesVersion is %s, and %s runs %.40s: Kubernetes does not support a downgrade by a minor version, because an older version may not read "+
-				"the data of a newer one", p.release.Version, m.Name, m.KubeletVersion)
-		case wanted.Minor() > runs.Minor()+1:
-			return because(rkev1.KubernetesVersionSkewReason, "spec.kubernetesVersion is %s, and %s runs %.40s: Kubernetes cannot skip a minor version; upgrade to a release of %d.%d first",
-				p.release.Version, m.Name, m.KubeletVersion, runs.Major(), runs.Minor()+1)
+		if err := checkSkew(p.release, m.Name, m.KubeletVersion); err != nil {
+			return because(rkev1.KubernetesVersionSkewReason, "%v", err)
 		}
 	}
 	return nil

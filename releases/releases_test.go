@@ -97,6 +97,19 @@ func TestRelease(t *testing.T) {
 	require.Equal(t, "images.example.com:5000/k3s:v1.36.3-k3s1", r.Image("registry.example.com"), "a host in the catalogue counts")
 }
 
+// A mistyped argument leads to the one known argument that is near.
+func TestRelease_Nearest(t *testing.T) {
+	k3s, err := catalogue(t).Lookup("v1.36.3+k3s1")
+	require.NoError(t, err)
+	for name, want := range map[string]string{
+		"kubelet-args": "kubelet-arg", "kublet-arg": "kubelet-arg", "Kubelet_Arg": "kubelet-arg", "tls-sans": "tls-san", "tlsSan": "tls-san", "node-lables": "node-label",
+		"cluster-cdir": "cluster-cidr", "disabel": "disable", "future": "", "x": "", "": "", "max-pods": "", "kubelet-argument": "",
+		strings.Repeat("a", 100): "",
+	} {
+		require.Equal(t, want, k3s.Nearest(name), name)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	const good = `distributions: {k3s: {installer: a/b, lines: {"1.36": [v1.36.3+k3s1]}`
 	for name, tt := range map[string]struct{ text, says string }{

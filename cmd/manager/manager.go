@@ -171,6 +171,11 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	return mgr.Add(&install.Predefined{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()})
 }
 
+// releases names the ConfigMap with the catalogue of releases.
+func (o *options) releases() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.managerNamespace, Name: charts.ReleasesConfigMap}
+}
+
 // addControlPlanes delivers plans. It has a cache of its own for plan Secrets, for the manager's
 // keeps no content of Secrets.
 func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, onInfraMachine func(func(namespace, cluster string))) error {
@@ -184,7 +189,7 @@ func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, o
 		return err
 	}
 	return rkecontrolplane.New(rkecontrolplane.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
-		Releases: types.NamespacedName{Namespace: o.managerNamespace, Name: charts.ReleasesConfigMap}, WatchFilter: o.watchFilter, Workers: o.concurrency,
+		Releases: o.releases(), WatchFilter: o.watchFilter, Workers: o.concurrency,
 		TrustedCredentialNamespaces: o.trustedCredentialNamespaces,
 		OnInfraMachine:              onInfraMachine, Answers: workload.Answers, Recorder: mgr.GetEventRecorder("rkecontrolplane"),
 	}).Register(mgr, plans)

@@ -19,6 +19,7 @@ import (
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
+	"github.com/drover-project/drover/controllers/rkecontrolplane"
 	"github.com/drover-project/drover/install"
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -64,7 +65,7 @@ func run(ctx context.Context, config *rest.Config, o *options) error {
 	if err := p.addControllers(ctx, mgr); err != nil {
 		return err
 	}
-	admission.Register(mgr, o.trustedCredentialNamespaces)
+	admission.Register(mgr, o.trustedCredentialNamespaces, rkecontrolplane.Catalogue(mgr.GetCache(), mgr.GetAPIReader(), o.releases()))
 	// The certificate's upkeep, and the configuration.
 	server := mgr.GetWebhookServer().StartedChecker()
 	err = errors.Join(mgr.Add(hooks.certs), mgr.Add(everyReplica{func(ctx context.Context) error { return hooks.start(ctx, server) }}),

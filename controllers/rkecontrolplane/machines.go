@@ -194,6 +194,9 @@ func (s *scope) advise(c metav1.Condition) []string {
 		cluster = s.cluster.Name
 	}
 	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: cluster}
+	if at := slices.IndexFunc(s.snapshot.Machines, func(m planner.Machine) bool { return m.Roles.IsServer() && m.KubeletVersion != "" }); at >= 0 {
+		a.Running = s.snapshot.Machines[at].KubeletVersion
+	}
 	if s.snapshot.OlderState != "" {
 		a.Kind, a.Object = "secret", s.snapshot.OlderState
 	}

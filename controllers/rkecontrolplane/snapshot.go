@@ -307,6 +307,12 @@ type catalogue struct {
 	problem string
 }
 
+// Catalogue returns a function that reads the catalogue for admission, like the Reconciler.
+func Catalogue(cached, live client.Reader, name types.NamespacedName) func(context.Context) (*releases.Catalogue, string, error) {
+	c := &catalogue{}
+	return func(ctx context.Context) (*releases.Catalogue, string, error) { return c.get(ctx, cached, live, name) }
+}
+
 // get returns the catalogue in the ConfigMap, the built-in one if the ConfigMap does not exist, or
 // why the ConfigMap cannot be used. It reads the ConfigMap again when its metadata in the manager's
 // cache change.
