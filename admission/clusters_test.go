@@ -9,11 +9,15 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/admission"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // TestClusters: a Cluster is checked as the RKEControlPlane that it becomes.
@@ -57,4 +61,36 @@ func raw(t *testing.T, spec string) runtime.RawExtension {
 	encoded, err := json.Marshal(cluster)
 	require.NoError(t, err)
 	return runtime.RawExtension{Raw: encoded}
+}
+
+// TestRendered: only the Cluster deletes the objects that it renders.
+func TestRendered(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, provv1.AddToScheme(scheme))
+	require.NoError(t, clusterv1.AddToScheme(scheme))
+	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one-workers", Labels: map[string]string{rkev1.ClusterNameLabel: "one"}}}
+	content, err := json.Marshal(object)
+	require.NoError(t, err)
+	going := metav1.ObjectMeta{Namespace: "shop", Name: "one", DeletionTimestamp: new(metav1.Now()), Finalizers: []string{"a/b"}}
+	there := metav1.ObjectMeta{Namespace: "shop", Name: "one"}
+	for name, test := range map[string]struct {
+		objects []client.Object
+		allowed bool
+	}{
+		"a living Cluster":         {[]client.Object{&provv1.Cluster{ObjectMeta: there}, &clusterv1.Cluster{ObjectMeta: there}}, false},
+		"no Cluster":               {[]client.Object{&clusterv1.Cluster{ObjectMeta: there}}, true},
+		"the Cluster goes":         {[]client.Object{&provv1.Cluster{ObjectMeta: going}, &clusterv1.Cluster{ObjectMeta: there}}, true},
+		"the CAPI Cluster goes":    {[]client.Object{&provv1.Cluster{ObjectMeta: there}, &clusterv1.Cluster{ObjectMeta: going}}, true},
+		"the CAPI Cluster is gone": {[]client.Object{&provv1.Cluster{ObjectMeta: there}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.objects...).Build()
+			got := (&admission.Rendered{Reader: reader}).Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				Operation: admissionv1.Delete, Namespace: "shop", Name: "one-workers", Kind: metav1.GroupVersionKind{Kind: "MachineDeployment"}, OldObject: runtime.RawExtension{Raw: content}}})
+			require.Equal(t, test.allowed, got.Allowed)
+			if !test.allowed {
+				require.Contains(t, got.Result.Message, "MachineDeployment one-workers belongs to the Cluster one")
+			}
+		})
+	}
 }

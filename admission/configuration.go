@@ -112,7 +112,7 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 	clusters.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
 		Name: "spec-changes", Expression: "has(object.spec) && (oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec)",
 	})
-	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.warnings(), t.pools(), clusters}
+	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.warnings(), t.pools(), clusters, t.rendered()}
 }
 
 // warnings returns the webhook ControlPlaneWarnings. No write needs it, because it rejects nothing.
@@ -173,5 +173,6 @@ func Register(mgr manager.Manager, trustedCredentialNamespaces []string, catalog
 	server.Register(ControlPlaneWarningsPath, &admission.Webhook{Handler: &ControlPlaneWarnings{Catalogue: catalogue}})
 	server.Register(PoolsPath, &admission.Webhook{Handler: &Pools{Reader: mgr.GetAPIReader()}})
 	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{}})
+	server.Register(RenderedPath, &admission.Webhook{Handler: &Rendered{Reader: mgr.GetAPIReader()}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})
 }

@@ -67,6 +67,15 @@ func TestControlPlane_etcdLost(t *testing.T) {
 	require.Contains(t, next[2], ": kubectl delete secret one-cp-rke-state -n shop")
 }
 
+// TestControlPlane_rendered: the user of a provisioning Cluster edits that Cluster.
+func TestControlPlane_rendered(t *testing.T) {
+	next := ControlPlane{Namespace: "shop", Name: "one", Cluster: "one", Rendered: true}.On(rkev1.ConfigInvalidReason)
+	require.Equal(t, []string{"Change it: kubectl edit clusters.provisioning.cattle.io one -n shop"}, next)
+	for reason := range controlPlane {
+		require.NotContains(t, strings.Join(ControlPlane{Namespace: "shop", Name: "one", Cluster: "one", Rendered: true}.On(reason), "\n"), "edit rkecontrolplanes", reason)
+	}
+}
+
 // TestControlPlane_distributionLog: advice about probes names the logs of k3s and RKE2.
 func TestControlPlane_distributionLog(t *testing.T) {
 	for _, reason := range []string{rkev1.WaitingForProbesReason, rkev1.ProbesFailingReason} {

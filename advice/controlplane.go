@@ -1,6 +1,9 @@
 package advice
 
 import (
+	"slices"
+	"strings"
+
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -27,6 +30,9 @@ type ControlPlane struct {
 	Field string
 	// Running is the version of the cluster's servers.
 	Running string
+	// Rendered is true if a provisioning Cluster of the same name writes the control plane: the
+	// user edits that Cluster.
+	Rendered bool
 }
 
 // On returns the advice for a reason of the planner.
@@ -46,8 +52,21 @@ func (c ControlPlane) On(reason string) []string {
 	case "tlsSecretName":
 		w["tls"] = c.Object
 	}
-	return w.Fill(controlPlane[reason]...)
+	texts := slices.Clone(controlPlane[reason])
+	if c.Rendered {
+		for i := range texts {
+			texts[i] = rendered.Replace(texts[i])
+		}
+	}
+	return w.Fill(texts...)
 }
+
+// rendered replaces commands that change a rendered object by the ones that change its provisioning
+// Cluster, which has the same name.
+var rendered = strings.NewReplacer(
+	"kubectl edit rkecontrolplanes.rke.cattle.io", "kubectl edit clusters.provisioning.cattle.io",
+	"kubectl delete clusters.cluster.x-k8s.io", "kubectl delete clusters.provisioning.cattle.io",
+)
 
 const (
 	nextEditControlPlane = "Change it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"

@@ -110,22 +110,25 @@ func (a Applier) exists(ctx context.Context, desired *unstructured.Unstructured)
 	return a.Reader.Get(ctx, client.ObjectKeyFromObject(desired), live) == nil
 }
 
-// Matches reports whether live, which the caller has read, has all content of obj, so that applying
-// obj would change nothing.
-func (a Applier) Matches(live, obj client.Object) (bool, error) {
+// Compare compares obj with live, which the caller has read. same is true if applying obj would
+// change nothing. reverts is true if applying obj would undo another writer's change: this content
+// was applied before.
+func (a Applier) Compare(live, obj client.Object) (same, reverts bool, err error) {
 	desired, err := a.desired(obj)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	has, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
-		return false, fmt.Errorf("converting %s %s: %w", desired.GetKind(), desired.GetName(), err)
+		return false, false, fmt.Errorf("converting %s %s: %w", desired.GetKind(), desired.GetName(), err)
 	}
 	content := desired.Object
+	reverts = desired.GetAnnotations()[HashAnnotation] == live.GetAnnotations()[HashAnnotation]
 	// A typed object that was read has no kind.
 	delete(content, "apiVersion")
 	delete(content, "kind")
-	return contains(has, content), nil
+	same = contains(has, content)
+	return same, reverts && !same, nil
 }
 
 // Overwrite applies obj without reading the live object, and returns the stored object.

@@ -11,22 +11,7 @@ import (
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
-		have, ok := live.(map[string]any)
-		if !ok && (len(want) > 0 || live != nil) {
-			return false
-		}
-		for key, item := range want {
-			if key == "ownerReferences" {
-				if !containsOwners(have[key], item) {
-					return false
-				}
-				continue
-			}
-			if !contains(have[key], item) {
-				return false
-			}
-		}
-		return true
+		return containsMap(live, want)
 	case []any:
 		have, ok := live.([]any)
 		return (ok || live == nil) && slices.EqualFunc(have, want, contains)
@@ -37,6 +22,23 @@ func contains(live, desired any) bool {
 	have, ok := number(live)
 	want, isNumber := number(desired)
 	return live == desired || ok && isNumber && have == want
+}
+
+func containsMap(live any, want map[string]any) bool {
+	have, ok := live.(map[string]any)
+	if !ok && (len(want) > 0 || live != nil) {
+		return false
+	}
+	for key, item := range want {
+		matches := contains
+		if key == "ownerReferences" {
+			matches = containsOwners
+		}
+		if !matches(have[key], item) {
+			return false
+		}
+	}
+	return true
 }
 
 // containsOwners reports whether live has every desired owner, in any order and among others:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,10 +100,14 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 		if _, isCluster := obj.(*clusterv1.Cluster); !isCluster && !belongs(s.capi, live) {
 			return taken(live, gvk.Kind)
 		}
-		same, err := r.applier.Matches(live, obj)
+		same, reverts, err := r.applier.Compare(live, obj)
 		if err != nil || same {
 			s.generations[gvk.Kind+"/"+obj.GetName()] = live.GetGeneration()
 			return err
+		}
+		if reverts && r.Recorder != nil {
+			r.Recorder.Eventf(s.Cluster, nil, corev1.EventTypeWarning, provv1.RevertedReason, provv1.RKEClusterCondition,
+				"another writer changed %s %s, and Drover reverts the change: change the Cluster instead, or pause it with the annotation %s", gvk.Kind, obj.GetName(), clusterv1.PausedAnnotation)
 		}
 	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
 		return fmt.Errorf("reading %s %s: %w", gvk.Kind, obj.GetName(), err)

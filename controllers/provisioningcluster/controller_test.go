@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -188,11 +189,15 @@ func TestReconcile_edits(t *testing.T) {
 // TestReconcile_reverts: a change of a rendered field by another writer is reverted.
 func TestReconcile_reverts(t *testing.T) {
 	w := newWorld(t, nil)
+	recorder := events.NewFakeRecorder(10)
+	w.r = provisioningcluster.New(provisioningcluster.Options{Client: w.client, Reader: w.client, Recorder: recorder})
 	w.reconcile(t)
+	require.Contains(t, <-recorder.Events, provv1.RenderedReason)
 	workers := w.deployment(t, "one-workers")
 	workers.Spec.Replicas = new(int32(7))
 	require.NoError(t, w.client.Update(t.Context(), workers))
 	w.reconcile(t)
+	require.Contains(t, <-recorder.Events, "another writer changed MachineDeployment one-workers")
 	require.Equal(t, int32(2), *w.deployment(t, "one-workers").Spec.Replicas)
 }
 

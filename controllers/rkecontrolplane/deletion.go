@@ -34,7 +34,7 @@ func (r *Reconciler) release(ctx context.Context, obj *rkev1.RKEControlPlane) er
 	before := obj.DeepCopy()
 	conditions := step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())
 	conditions.Advise = func(c metav1.Condition) []string {
-		return advice.ControlPlane{Namespace: obj.Namespace, Name: obj.Name, Cluster: cluster.Name}.On(c.Reason)
+		return advice.ControlPlane{Namespace: obj.Namespace, Name: obj.Name, Cluster: cluster.Name, Rendered: obj.IsRendered()}.On(c.Reason)
 	}
 	reason, message := rkev1.MachinesExistReason, fmt.Sprintf("this RKEControlPlane is being deleted, but it is kept for the Machines of Cluster %s (%d left): "+
 		"their servers need its authorities and tokens. It is deleted automatically with the last Machine", cluster.Name, machines)

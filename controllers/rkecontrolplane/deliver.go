@@ -84,7 +84,7 @@ func (s *scope) member(name string) member {
 // warn keeps the condition Warnings.
 func (r *Reconciler) warn(ctx context.Context, s *scope) error {
 	warnings := s.result.Warnings
-	s.warned = advice.ControlPlane{Namespace: s.Namespace}
+	s.warned = advice.ControlPlane{Namespace: s.Namespace, Rendered: s.IsRendered()}
 	if len(warnings) > 0 {
 		s.warned.Itself = s.Name
 	}

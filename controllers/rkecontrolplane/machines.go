@@ -193,7 +193,7 @@ func (s *scope) advise(c metav1.Condition) []string {
 	if s.cluster != nil {
 		cluster = s.cluster.Name
 	}
-	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: cluster}
+	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: cluster, Rendered: s.IsRendered()}
 	if at := slices.IndexFunc(s.snapshot.Machines, func(m planner.Machine) bool { return m.Roles.IsServer() && m.KubeletVersion != "" }); at >= 0 {
 		a.Running = s.snapshot.Machines[at].KubeletVersion
 	}
@@ -206,7 +206,7 @@ func (s *scope) advise(c metav1.Condition) []string {
 // about returns the names for advice about a machine.
 func (s *scope) about(verdict planner.Verdict) advice.ControlPlane {
 	m := s.member(verdict.Machine)
-	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: s.snapshot.Name, Machine: m.Name, Deployment: m.Labels[clusterv1.MachineDeploymentNameLabel],
+	a := advice.ControlPlane{Namespace: s.Namespace, Name: s.Name, Cluster: s.snapshot.Name, Machine: m.Name, Deployment: m.Labels[clusterv1.MachineDeploymentNameLabel], Rendered: s.IsRendered(),
 		Kind: strings.ToLower(verdict.Object.Kind), Object: verdict.Object.Name, Field: verdict.Field}
 	if ref := m.Spec.InfrastructureRef; ref.APIGroup == rkev1.MachineGroupVersion.Group {
 		a.Infra = strings.ToLower(ref.Kind) + "s." + ref.APIGroup + "/" + ref.Name

@@ -51,6 +51,8 @@ const (
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
 	// FieldsNotActedOnReason: the specification has fields that have no effect.
 	FieldsNotActedOnReason = "FieldsNotActedOn"
+	// RevertedReason is the reason of an event: a change of a rendered object was reverted.
+	RevertedReason = "Reverted"
 	// DeletingReason: the Cluster is being deleted.
 	DeletingReason = "Deleting"
 )

@@ -48,6 +48,9 @@ func (c *RKEControlPlane) IsEstablished() bool {
 	return c.Status.Initialized || c.Annotations[BootstrappedAnnotation] == c.Name && c.Name != ""
 }
 
+// IsRendered reports whether a provisioning Cluster of the same name writes the control plane.
+func (c *RKEControlPlane) IsRendered() bool { return c.Labels[ClusterNameLabel] == c.Name && c.Name != "" }
+
 // BelongsTo reports whether a Cluster refers to the control plane, or has created its servers with
 // it, even if it refers to another one now. Such a Cluster is the owner or, if the owner reference
 // was removed, the Cluster whose API has answered.
