@@ -49,7 +49,9 @@ func (c *RKEControlPlane) IsEstablished() bool {
 }
 
 // IsRendered reports whether a provisioning Cluster of the same name writes the control plane.
-func (c *RKEControlPlane) IsRendered() bool { return c.Labels[ClusterNameLabel] == c.Name && c.Name != "" }
+func (c *RKEControlPlane) IsRendered() bool {
+	return c.Labels[ClusterNameLabel] == c.Name && c.Name != ""
+}
 
 // BelongsTo reports whether a Cluster refers to the control plane, or has created its servers with
 // it, even if it refers to another one now. Such a Cluster is the owner or, if the owner reference
