@@ -101,6 +101,6 @@ func TestWebhooks_changeOfMode(t *testing.T) {
 	target.CAPI = false
 	require.NoError(t, install.Webhooks(t.Context(), c, target))
 	testkit.ExpectNotFound(t, c, mutating)
-	require.Len(t, testkit.ExpectExists(t, c, validating).Webhooks, 7, "Cluster API's go, ours stay")
+	require.Len(t, testkit.ExpectExists(t, c, validating).Webhooks, 8, "Cluster API's go, ours stay")
 	require.NoError(t, c.Delete(t.Context(), validating))
 }
