@@ -429,6 +429,26 @@ func TestBadInput_clusterSecretGone(t *testing.T) {
 	}
 }
 
+// A cluster that is created with the Secrets of a lost one can read its snapshots, as docs/clusters.md#on-a-new-server describes.
+func TestSecrets_ofALostCluster(t *testing.T) {
+	lost, w := newWorld(t), newWorld(t)
+	lost.up()
+	lost.quiet()
+	require.NotEmpty(t, lost.secret("cp-rke-state").Data["bootstrapped"])
+	for _, name := range []string{"cp-rke-state", "c1-ca", "c1-cca", "c1-sa", "c1-proxy", "c1-etcd", "c1-etcd-peer"} {
+		one := lost.secret(name)
+		one.Namespace, one.ResourceVersion, one.UID, one.OwnerReferences = w.obj.Namespace, "", "", nil
+		delete(one.Data, "bootstrapped")
+		require.NoError(t, w.Create(t.Context(), one))
+	}
+	w.up()
+	w.quiet()
+	w.expect(rkev1.ReadyCondition, metav1.ConditionTrue, rkev1.ReadyReason)
+	require.Contains(t, file(t, w.planOf("server"), "50-rancher.yaml"), string(lost.secret("cp-rke-state").Data["serverToken"]))
+	require.Equal(t, file(t, lost.planOf("server"), "/server/tls/server-ca.crt"), file(t, w.planOf("server"), "/server/tls/server-ca.crt"))
+	require.True(t, metav1.IsControlledBy(w.secret("cp-rke-state"), w.obj), "the Secrets are deleted with the new cluster")
+}
+
 // A backup may bring the Secrets back last: none is made in their place.
 func TestBadInput_secretsComeBackLast(t *testing.T) {
 	w := newWorld(t)
