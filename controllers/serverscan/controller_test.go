@@ -506,6 +506,79 @@ func TestScan_costs(t *testing.T) {
 	require.Equal(t, 12, count, "nothing while it stays")
 }
 
+// A server that vanished before its first listing is gone after two scans with the credential that
+// created it.
+func TestScan_neverListed(t *testing.T) {
+	w := newWorld(t)
+	round := 0
+	scan := func(servers ...state.ScannedServer) {
+		t.Helper()
+		round++
+		name := fmt.Sprintf("n%d", round)
+		w.scan = &rkev1.ServerScan{ObjectMeta: w.meta(name), Spec: rkev1.ServerScanSpec{Driver: "digitalocean", CloudCredentialSecretName: "cred"}}
+		require.NoError(t, w.client.Create(t.Context(), w.scan))
+		w.reconcile()
+		w.end(name+"-scan-1", w.report(servers...))
+		w.reconcile()
+		w.expect(metav1.ConditionTrue, rkev1.ScannedReason)
+	}
+	machines := map[string]*unstructured.Unstructured{}
+	made := w.clock.Now().Truncate(time.Second)
+	for _, name := range []string{"gone", "young", "moved", "rotated", "taken-over"} {
+		m := w.machine(name, w.providerID(name))
+		machines[name] = m
+		since := made
+		if name == "young" {
+			since = made.Add(8 * time.Minute)
+		}
+		require.NoError(t, unstructured.SetNestedSlice(m.Object, []any{map[string]any{"type": rkev1.ReadyCondition, "status": "True", "reason": rkev1.ReadyReason,
+			"message": "", "lastTransitionTime": since.UTC().Format(time.RFC3339)}}, "status", "conditions"))
+		require.NoError(t, w.client.Status().Update(t.Context(), m))
+		if name == "taken-over" {
+			continue // another product created its server, without Drover's tags
+		}
+		used := token
+		if name == "rotated" {
+			used = "another"
+		}
+		kept, err := jobrunner.CredentialSecret(jobrunner.Task{Owner: metav1.NewControllerRef(m, m.GroupVersionKind()),
+			Credential: state.Credential{Name: "cred", Env: map[string]string{"DIGITALOCEAN_ACCESS_TOKEN": used}},
+			Request:    jobrunner.Request{Machine: jobrunner.MachineRef{Namespace: w.namespace, Name: name}, Namespace: w.namespace}})
+		require.NoError(t, err)
+		testkit.ExpectApplied(t, w.client, kept)
+	}
+	expect := func(reason string, names ...string) {
+		t.Helper()
+		status := map[string]metav1.ConditionStatus{rkev1.ServerNotSeenReason: metav1.ConditionUnknown, rkev1.ServerNotListedReason: metav1.ConditionFalse}[reason]
+		for _, name := range names {
+			testkit.ExpectCondition(t, testkit.ExpectExists(t, w.client, machines[name]), rkev1.ServerExistsCondition, status, reason)
+		}
+	}
+	// Its user has set another provider ID, and the server has the tag of the machine.
+	moved := w.found("elsewhere", string(machines["moved"].GetUID()))
+
+	w.clock.SetTime(made.Add(time.Minute))
+	scan(moved)
+	expect(rkev1.ServerNotSeenReason, "gone", "young", "moved", "rotated", "taken-over")
+	message := testkit.ExpectCondition(t, machines["gone"], rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason).Message
+	require.Equal(t, "asked at "+made.Add(time.Minute).UTC().Format(time.RFC3339)+"; the cloud did not list the server: it may be gone, or it may have no tag of Drover. Check the cloud, or ask again: drover gc -n "+w.namespace, message)
+
+	w.clock.SetTime(made.Add(10 * time.Minute))
+	scan(moved)
+	expect(rkev1.ServerNotSeenReason, "gone", "young", "moved", "rotated", "taken-over")
+
+	w.clock.SetTime(made.Add(11 * time.Minute))
+	scan(moved)
+	expect(rkev1.ServerNotListedReason, "gone")
+	testkit.ExpectCondition(t, machines["gone"], rkev1.ReadyCondition, metav1.ConditionFalse, rkev1.ServerNotListedReason)
+	expect(rkev1.ServerNotSeenReason, "young", "moved", "rotated", "taken-over")
+
+	w.clock.SetTime(made.Add(20 * time.Minute))
+	scan(moved)
+	expect(rkev1.ServerNotListedReason, "gone", "young")
+	expect(rkev1.ServerNotSeenReason, "moved", "rotated", "taken-over")
+}
+
 // A server that vanishes shows on its machine, so that a MachineHealthCheck can act; what does not change is not written.
 func TestScan_tellsMachinesWhetherTheirServerExists(t *testing.T) {
 	w := newWorld(t)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,20 +23,36 @@ import (
 	"github.com/drover-project/drover/state"
 )
 
-// existence derives the condition of a machine's server from a list and the previous status. A
-// server that was never listed may not carry our tag, and a list without any of several machines'
-// servers may come from another account. Neither is a reason to replace servers. account is true if
-// the list certainly comes from the server's account.
-func existence(was metav1.ConditionStatus, listed, account bool) (status metav1.ConditionStatus, reason, message string) {
+// sighting holds the facts about a machine's server after a scan. A server that was never listed
+// may not carry our tag, and a list without any of several machines' servers may come from another
+// account. Neither is a reason to replace servers.
+type sighting struct {
+	// was is the previous status of the condition.
+	was    metav1.ConditionStatus
+	listed bool
+	// account is true if the list certainly comes from the server's account.
+	account bool
+	// missed is true if an earlier scan did not list the server either, and both scans certainly
+	// should have.
+	missed bool
+	// at is the time of the scan.
+	at time.Time
+	// namespace of the machine.
+	namespace string
+}
+
+// existence returns the content of the condition ServerExists.
+func (s sighting) existence() (status metav1.ConditionStatus, reason, message string) {
 	switch {
-	case listed:
+	case s.listed:
 		return metav1.ConditionTrue, rkev1.ServerListedReason, ""
-	case was == metav1.ConditionFalse || was == metav1.ConditionTrue && account:
+	case s.was == metav1.ConditionFalse || s.missed || s.was == metav1.ConditionTrue && s.account:
 		return metav1.ConditionFalse, rkev1.ServerNotListedReason, "the cloud no longer lists the server. If the server is gone, delete the Machine to replace it"
-	case was == metav1.ConditionTrue:
-		return was, rkev1.ServerListedReason, "the cloud lists none of the servers of machines that use this credential: check whether the credential belongs to another account now"
+	case s.was == metav1.ConditionTrue:
+		return s.was, rkev1.ServerListedReason, "the cloud lists none of the servers of machines that use this credential: check whether the credential belongs to another account now"
 	}
-	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "the cloud has never listed the server: it may be gone, or it may have no tag of Drover. Check the cloud"
+	return metav1.ConditionUnknown, rkev1.ServerNotSeenReason, fmt.Sprintf("asked at %s; the cloud did not list the server: it may be gone, or it may have no tag of Drover. Check the cloud, or ask again: drover gc -n %s",
+		s.at.UTC().Format(time.RFC3339), s.namespace)
 }
 
 // reportMachines writes into the scanned machines whether the scan has listed their server. It
@@ -50,19 +67,24 @@ func (r *Reconciler) reportMachines(ctx context.Context, scan *rkev1.ServerScan,
 		seen = seen || listed[providerID]
 	}
 	asked := k.asked(report)
+	missed, err := r.missedTwice(ctx, scan, k, report)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for name, providerID := range asked {
 		was := k.conditions[name]
 		found := metav1.Condition{Type: rkev1.ServerExistsCondition}
-		account := seen || len(asked) == 1
-		if !account && was.Status == metav1.ConditionTrue {
-			var err error
-			if account, err = r.askedWithItsCredential(ctx, scan, name); err != nil {
+		is := sighting{was: was.Status, listed: listed[providerID], account: seen || len(asked) == 1, at: r.Clock.Now(), namespace: scan.Namespace}
+		if !is.listed && (missed[name] || !is.account && was.Status == metav1.ConditionTrue) {
+			same, err := r.askedWithItsCredential(ctx, scan, name)
+			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
+			is.account, is.missed = is.account || same, missed[name] && same
 		}
-		found.Status, found.Reason, found.Message = existence(was.Status, listed[providerID], account)
+		found.Status, found.Reason, found.Message = is.existence()
 		if text, _ := advice.Split(was.Message); was.Status == found.Status && was.Reason == found.Reason && text == found.Message {
 			continue
 		}
@@ -73,6 +95,46 @@ func (r *Reconciler) reportMachines(ctx context.Context, scan *rkev1.ServerScan,
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// missedFor is the minimum time between two scans that did not list a server, and the minimum time
+// for which its machine has been Ready.
+const missedFor = 10 * time.Minute
+
+// missedTwice returns the machines whose server neither this scan nor an earlier one has listed,
+// and no scan before. The machine was Ready at both. A server with the tag of the machine's UID
+// exists, whatever the machine's provider ID is.
+func (r *Reconciler) missedTwice(ctx context.Context, scan *rkev1.ServerScan, k knowledge, report state.ScanReport) (map[string]bool, error) {
+	now, missed := r.Clock.Now(), map[string]bool{}
+	tagged := map[string]bool{}
+	for _, server := range report.Servers {
+		tagged[server.MachineUID], tagged[server.ProviderID] = true, true
+	}
+	candidates := k.asked(report)
+	maps.DeleteFunc(candidates, func(name, providerID string) bool {
+		seen, since := k.conditions[name].Status, k.readySince[name]
+		known := seen == metav1.ConditionTrue || seen == metav1.ConditionFalse
+		return known || tagged[providerID] || tagged[k.uidOf[name]] || since.IsZero() || now.Sub(since) < missedFor
+	})
+	if len(candidates) == 0 {
+		return missed, nil
+	}
+	list := &rkev1.ServerScanList{}
+	if err := r.Reader.List(ctx, list, client.InNamespace(scan.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing earlier ServerScans: %w", err)
+	}
+	for i := range list.Items {
+		earlier := &list.Items[i]
+		if accountOf(earlier) != accountOf(scan) || !succeeded(earlier) || now.Sub(endOf(earlier)) < missedFor {
+			continue
+		}
+		for _, name := range earlier.Status.MachinesNotListed {
+			if _, candidate := candidates[name]; candidate && !endOf(earlier).Before(k.readySince[name]) {
+				missed[name] = true
+			}
+		}
+	}
+	return missed, nil
 }
 
 // askedWithItsCredential reports whether the scan's Job had the same credential as the machine's

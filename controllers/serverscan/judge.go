@@ -48,8 +48,11 @@ type knowledge struct {
 	agentServers map[string]bool
 	// here are the machines with a server that this scan should have listed: name → providerID.
 	here map[string]string
-	// conditions are the ServerExists conditions of these machines.
+	// conditions are the ServerExists conditions of these machines; uidOf are their UIDs, and
+	// readySince the times since when they are Ready.
 	conditions map[string]metav1.Condition
+	uidOf      map[string]string
+	readySince map[string]time.Time
 }
 
 // verdict judges one server of a report; it is empty for a server of a machine.
@@ -232,7 +235,8 @@ const pageSize = 500
 // know reads the API live. A failed read is an error, because every verdict depends on it.
 func (r *Reconciler) know(ctx context.Context, scan *rkev1.ServerScan) (knowledge, error) {
 	k := knowledge{namespace: scan.Namespace, driver: scan.Spec.Driver, management: r.Management, deleted: map[string]bool{}, elsewhere: map[string]bool{}, uids: map[string]string{},
-		providerIDs: map[string]bool{}, agentServers: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}, conditions: map[string]metav1.Condition{}}
+		providerIDs: map[string]bool{}, agentServers: map[string]bool{}, names: map[string]bool{}, clusters: map[string]bool{}, here: map[string]string{}, conditions: map[string]metav1.Condition{},
+		uidOf: map[string]string{}, readySince: map[string]time.Time{}}
 	for _, uid := range scan.Spec.DeletedClusters {
 		k.deleted[uid] = true
 	}
@@ -311,6 +315,10 @@ func (k knowledge) add(scan *rkev1.ServerScan, machine *unstructured.Unstructure
 	// Machines that are not ready yet are left out. A status that cannot be read proves nothing.
 	if status, err := object.Status(); err == nil && status.Ready && machine.GetDeletionTimestamp() == nil {
 		k.here[machine.GetName()] = providerID
+		k.uidOf[machine.GetName()] = string(machine.GetUID())
+		if ready := meta.FindStatusCondition(status.Conditions, rkev1.ReadyCondition); ready != nil && ready.Status == metav1.ConditionTrue {
+			k.readySince[machine.GetName()] = ready.LastTransitionTime.Time
+		}
 		k.conditions[machine.GetName()] = ptr.Deref(meta.FindStatusCondition(status.Conditions, rkev1.ServerExistsCondition), metav1.Condition{})
 	}
 }

@@ -251,20 +251,22 @@ func TestJudge_bounded(t *testing.T) {
 	require.EqualValues(t, 2*maxListed, got.Orphans)
 }
 
-// Only a server that was listed before, by a credential that lists others, is told as gone: a health check may replace it.
+// A server is reported as gone if it was listed before, by a credential that lists others, or if
+// two scans missed it: a health check may replace it.
 func TestExistence(t *testing.T) {
 	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	for _, c := range []struct {
-		was            metav1.ConditionStatus
-		listed, others bool
-		want           metav1.ConditionStatus
+		was                    metav1.ConditionStatus
+		listed, others, missed bool
+		want                   metav1.ConditionStatus
 	}{
-		{"", true, true, yes}, {unknown, true, false, yes}, {no, true, true, yes}, {yes, true, true, yes},
-		{"", false, true, unknown}, {unknown, false, true, unknown}, {unknown, false, false, unknown},
-		{yes, false, true, no}, {no, false, true, no}, {no, false, false, no},
-		{yes, false, false, yes},
+		{"", true, true, false, yes}, {unknown, true, false, false, yes}, {no, true, true, false, yes}, {yes, true, true, false, yes},
+		{"", false, true, false, unknown}, {unknown, false, true, false, unknown}, {unknown, false, false, false, unknown},
+		{yes, false, true, false, no}, {no, false, true, false, no}, {no, false, false, false, no},
+		{yes, false, false, false, yes},
+		{"", false, false, true, no}, {unknown, false, false, true, no}, {unknown, true, false, true, yes},
 	} {
-		got, reason, _ := existence(c.was, c.listed, c.others)
+		got, reason, _ := sighting{was: c.was, listed: c.listed, account: c.others, missed: c.missed}.existence()
 		require.Equal(t, c.want, got, "%+v", c)
 		require.NotEmpty(t, reason)
 	}

@@ -27,8 +27,9 @@ const (
 	// script has failed; then the machine is not Ready and its server is kept for a look.
 	BootstrapDeliveredCondition = "BootstrapDelivered"
 	// ServerExistsCondition is True if the cloud listed the server at the last scan, False if it
-	// listed the server once and no longer does, Unknown if no scan can determine this or none has
-	// run yet. False makes Ready False.
+	// listed the server once and no longer does, or if two scans certainly should have listed it
+	// and did not, Unknown if no scan can determine this or none has run yet. False makes Ready
+	// False.
 	ServerExistsCondition = "ServerExists"
 	// ProviderIDKnownCondition is True when spec.providerID is set.
 	ProviderIDKnownCondition = "ProviderIDKnown"

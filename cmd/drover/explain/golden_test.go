@@ -62,7 +62,7 @@ func machineSnapshots() map[string]*facts.Snapshot {
 			func(s *facts.Snapshot) { s.State.Result.Reason = rkev1.HostInUseReason }),
 		"hostile-message": failed(rkev1.WaitingForRetryReason, "", "red \x1b[31mtext\x1b[0m and {name}\nand more"),
 		"running": changed(running(), func(s *facts.Snapshot) {
-			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "not asked yet", 2))
+			s.Machine.Status.Conditions = append(s.Machine.Status.Conditions, condition(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, "asked at 2026-11-28T09:00:00Z; the cloud did not list the server", 2))
 		}),
 		"server-may-exist": deleting(condition(rkev1.DeleteJobCondition, metav1.ConditionFalse, rkev1.ServerMayExistReason,
 			"no record of a server, and this cloud cannot be searched", 3)),

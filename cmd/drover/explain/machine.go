@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/advice"
 	"github.com/drover-project/drover/api/connect"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/state"
 )
@@ -185,6 +186,20 @@ func (d *decision) decideDone() {
 	case behind == nil && bootstrap == nil && d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined():
 		d.decideNoNode()
 	}
+	if unwell != nil || d.CAPIMachine != nil && !d.CAPIMachine.Status.NodeRef.IsDefined() {
+		d.reportUnseen()
+	}
+}
+
+// reportUnseen reports that no scan has listed the server, which may be why no healthy Node exists.
+func (d *decision) reportUnseen() {
+	c := d.Machine.Condition(rkev1.ServerExistsCondition)
+	if c == nil || c.Reason != rkev1.ServerNotSeenReason || !clouds.Of(driverName(d.Snapshot)).Lists {
+		return
+	}
+	text, _ := advice.Split(c.Message)
+	d.Verdict = appendNew(d.Verdict, "It is not known whether the server exists: "+facts.Clean(text))
+	d.advise(own{next: []string{"Ask whether the cloud lists the server: drover gc -n {ns}"}}, d.words)
 }
 
 // reportServer reports an existing server and its state. It says that the server runs unless a
