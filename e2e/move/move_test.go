@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/e2e/cloud/ledger"
 	"github.com/drover-project/drover/jobrunner"
@@ -49,6 +51,7 @@ func machines() *unstructured.UnstructuredList {
 func TestMove(t *testing.T) {
 	from, to := newSite(t), newSite(t)
 	from.makeCluster()
+	whole := from.makeWhole()
 
 	release := from.kubelet.hold(state.Create)
 	from.makeMachine("cp", true)
@@ -109,6 +112,8 @@ func TestMove(t *testing.T) {
 		}
 	}
 	testkit.ExpectExists(t, to, &managementv3.NodeDriver{ObjectMeta: named("", "acme")})
+	testkit.ExpectNotFound(t, from, &provv1.Cluster{ObjectMeta: named(namespace, "whole")}, config("whole-workers"))
+	require.Equal(t, whole, to.rendered(), "the provisioning Cluster renders the same objects")
 	jobs := &batchv1.JobList{}
 	require.NoError(t, to.List(t.Context(), jobs, client.InNamespace(namespace)))
 	require.Empty(t, jobs.Items, "nothing is made again")
@@ -126,6 +131,10 @@ func TestMove(t *testing.T) {
 	testkit.Eventually(t, patience, func() error { return to.inPhase(rkev1.PhaseRunning, 3) })
 	require.Len(t, theCloud.Ledger.Live(ledger.KindDroplet), 3)
 	require.NoError(t, to.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: named(namespace, "c1")}))
+	require.NoError(t, to.Delete(t.Context(), &provv1.Cluster{ObjectMeta: named(namespace, "whole")}))
+	testkit.Eventually(t, patience, func() error {
+		return gone(to.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "whole"}, &provv1.Cluster{}))
+	})
 	testkit.Eventually(t, patience, func() error {
 		if left := len(theCloud.Ledger.Live(ledger.KindDroplet)); left > 0 {
 			return fmt.Errorf("%d servers are left", left)
@@ -152,6 +161,71 @@ func (s *site) makeCluster() {
 		&clusterv1.Cluster{ObjectMeta: named(namespace, "c1"), Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
 			APIGroup: rkev1.GroupVersion.Group, Kind: "RKECluster", Name: "c1"}}},
 		s.infra("DigitaloceanMachineTemplate", "small", map[string]any{"clusterName": "c1", "template": map[string]any{"spec": droplet()}}))
+}
+
+// makeWhole makes a provisioning Cluster without machines, and returns what it renders.
+func (s *site) makeWhole() string {
+	s.Helper()
+	s.make(config("whole-workers"), &provv1.Cluster{ObjectMeta: named(namespace, "whole"), Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.3+k3s1",
+		RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.MachinePool{{Name: "workers", WorkerRole: true, Quantity: new(int32(0)),
+			MachineConfigRef: provv1.ConfigReference{Kind: "DigitaloceanConfig", Name: "whole-workers"}}}}}})
+	rendered := s.rendered()
+	// clusterctl moves only clusters whose API has answered once.
+	controlPlane := &rkev1.RKEControlPlane{ObjectMeta: named(namespace, "whole")}
+	require.NoError(s, s.Status().Patch(s.Context(), controlPlane, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"initialized":true,"initialization":{"controlPlaneInitialized":true}}}`))))
+	testkit.Eventually(s, patience, func() error {
+		cluster := &clusterv1.Cluster{}
+		err := s.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: "whole"}, cluster)
+		if known := cluster.Status.Initialization.ControlPlaneInitialized; err != nil || known != nil && *known {
+			return err
+		}
+		return fmt.Errorf("the control plane is not initialized: %+v", cluster.Status)
+	})
+	return rendered
+}
+
+func config(name string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{"region": "nyc3"}}
+	obj.SetGroupVersionKind(rkev1.MachineConfigGroupVersion.WithKind("DigitaloceanConfig"))
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	return obj
+}
+
+// rendered waits until the provisioning Cluster is rendered, and returns what a replacement of its machines would change.
+func (s *site) rendered() string {
+	s.Helper()
+	cluster := &provv1.Cluster{}
+	testkit.Eventually(s, patience, func() error {
+		if err := s.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: "whole"}, cluster); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(cluster.Status.Conditions, provv1.RKEClusterCondition) {
+			return fmt.Errorf("it is not rendered: %+v", cluster.Status.Conditions)
+		}
+		return nil
+	})
+	claimed := testkit.ExpectExists(s, s, config("whole-workers"))
+	require.Equal(s, cluster.UID, metav1.GetControllerOf(claimed).UID)
+	deployments := &clusterv1.MachineDeploymentList{}
+	require.NoError(s, s.List(s.Context(), deployments, client.InNamespace(namespace), client.MatchingLabels{rkev1.ClusterNameLabel: "whole"}))
+	require.Len(s, deployments.Items, 1)
+	sets := &clusterv1.MachineSetList{}
+	testkit.Eventually(s, patience, func() error {
+		if err := s.List(s.Context(), sets, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: "whole"}); err != nil || len(sets.Items) == 1 {
+			return err
+		}
+		return fmt.Errorf("%d MachineSets", len(sets.Items))
+	})
+	return deployments.Items[0].Name + " " + deployments.Items[0].Spec.Template.Spec.InfrastructureRef.Name + " " + sets.Items[0].Name
+}
+
+// gone is nil for the error that an object does not exist.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("it is still there: %w", err)
 }
 
 func droplet() map[string]any {

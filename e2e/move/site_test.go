@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	managementv3 "github.com/drover-project/drover/api/management/v3"
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/testkit"
 )
@@ -44,7 +45,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, clusterv1.AddToScheme,
-		managementv3.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
+		managementv3.AddToScheme, provv1.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
 	s := &site{T: t, config: testkit.Fresh(t, testkit.WithControllers()), log: &bytes.Buffer{}}
