@@ -72,7 +72,7 @@ func Webhooks() []Webhook {
 	out := []Webhook{{Name: "guard.cluster.x-k8s.io.drover.cattle.io", Path: guard.Path, Mutating: true, Rule: admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{clusterv1.GroupVersion.Group}, APIVersions: []string{"v1beta2"},
-			Resources: []string{"clusters", "clusterclasses", "machinedeployments", "machinesets"}},
+			Resources: []string{"clusters", "clusterclasses", "machines", "machinedeployments", "machinesets"}},
 	}}}
 	for _, k := range kinds {
 		if k.defaults {

@@ -16,6 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -125,6 +126,45 @@ func TestParts_ofWrongKinds(t *testing.T) {
 			if tt.says != "" {
 				require.Equal(t, tt.says, response.Result.Message)
 			}
+		})
+	}
+}
+
+// A user gets a warning about a reference to a kind that does not exist, once.
+func TestMissingKinds(t *testing.T) {
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{clusterv1.GroupVersion})
+	mapper.Add(clusterv1.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
+	c := fake.NewClientBuilder().WithScheme(fakeClient(t).Scheme()).WithRESTMapper(mapper).Build()
+	known := clusterv1.ContractVersionedObjectReference{APIGroup: "cluster.x-k8s.io", Kind: "Cluster", Name: "x"}
+	missing := clusterv1.ContractVersionedObjectReference{APIGroup: "evil.example.com", Kind: "Nothing", Name: "x"}
+	of := metav1.ObjectMeta{Namespace: "tenant", Name: "one"}
+	machine := func(infrastructure, config clusterv1.ContractVersionedObjectReference) *clusterv1.Machine {
+		return &clusterv1.Machine{ObjectMeta: of, Spec: clusterv1.MachineSpec{InfrastructureRef: infrastructure, Bootstrap: clusterv1.Bootstrap{ConfigRef: config}}}
+	}
+	template := clusterv1.MachineTemplateSpec{Spec: machine(missing, known).Spec}
+	zone := machine(missing, known)
+	zone.Spec.FailureDomain = "b"
+	const says = ": kind Nothing of group evil.example.com does not exist. Cluster API can neither create nor delete the object until the provider of this kind is installed"
+	for what, tt := range map[string]struct {
+		kind string
+		is   runtime.Object
+		was  runtime.Object
+		want []string
+	}{
+		"known":          {"Machine", machine(known, known), nil, nil},
+		"no bootstrap":   {"Machine", machine(known, clusterv1.ContractVersionedObjectReference{}), nil, nil},
+		"infrastructure": {"Machine", machine(missing, known), nil, []string{"spec.infrastructureRef" + says}},
+		"both":           {"Machine", machine(missing, missing), nil, []string{"spec.infrastructureRef" + says, "spec.bootstrap.configRef" + says}},
+		"as before":      {"Machine", zone, machine(missing, known), nil},
+		"a changed one":  {"Machine", machine(missing, known), machine(known, known), []string{"spec.infrastructureRef" + says}},
+		"a set":          {"MachineSet", &clusterv1.MachineSet{ObjectMeta: of, Spec: clusterv1.MachineSetSpec{Template: template}}, nil, []string{"spec.template.spec.infrastructureRef" + says}},
+		"a deployment":   {"MachineDeployment", &clusterv1.MachineDeployment{ObjectMeta: of, Spec: clusterv1.MachineDeploymentSpec{Template: template}}, nil, []string{"spec.template.spec.infrastructureRef" + says}},
+		"a Cluster":      {"Cluster", &clusterv1.Cluster{ObjectMeta: of, Spec: clusterv1.ClusterSpec{InfrastructureRef: missing, ControlPlaneRef: missing}}, nil, []string{"spec.infrastructureRef" + says, "spec.controlPlaneRef" + says}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			response := (&Webhook{Client: c}).Handle(t.Context(), asked(t, tt.kind, tt.is, tt.was))
+			require.True(t, response.Allowed)
+			require.Equal(t, tt.want, response.Warnings)
 		})
 	}
 }

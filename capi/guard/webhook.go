@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -50,6 +51,7 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	obj := map[string]func() runtime.Object{
 		"Cluster":           func() runtime.Object { return &clusterv1.Cluster{} },
 		"ClusterClass":      func() runtime.Object { return &clusterv1.ClusterClass{} },
+		"Machine":           func() runtime.Object { return &clusterv1.Machine{} },
 		"MachineDeployment": func() runtime.Object { return &clusterv1.MachineDeployment{} },
 		"MachineSet":        func() runtime.Object { return &clusterv1.MachineSet{} },
 	}[request.Kind.Kind]
@@ -71,7 +73,48 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	if err := w.check(ctx, is, was, request.Namespace); err != nil {
 		return admission.Denied(err.Error())
 	}
-	return admission.Allowed("")
+	return admission.Allowed("").WithWarnings(w.missingKinds(was, is)...)
+}
+
+// reference is a reference with the name of its field.
+type reference struct {
+	field string
+	clusterv1.ContractVersionedObjectReference
+}
+
+// referencesOf returns the references of an object for which Cluster API needs a kind.
+func referencesOf(obj runtime.Object) []reference {
+	machine := func(field string, spec clusterv1.MachineSpec) []reference {
+		return []reference{{field + ".infrastructureRef", spec.InfrastructureRef}, {field + ".bootstrap.configRef", spec.Bootstrap.ConfigRef}}
+	}
+	switch is := obj.(type) {
+	case *clusterv1.Cluster:
+		return []reference{{"spec.infrastructureRef", is.Spec.InfrastructureRef}, {"spec.controlPlaneRef", is.Spec.ControlPlaneRef}}
+	case *clusterv1.Machine:
+		return machine("spec", is.Spec)
+	case *clusterv1.MachineSet:
+		return machine("spec.template.spec", is.Spec.Template.Spec)
+	case *clusterv1.MachineDeployment:
+		return machine("spec.template.spec", is.Spec.Template.Spec)
+	}
+	return nil
+}
+
+// missingKinds warns of new references to kinds that the API server does not have. Their provider
+// may be installed later.
+func (w *Webhook) missingKinds(was, is runtime.Object) []string {
+	var warnings []string
+	before := referencesOf(was)
+	for _, ref := range referencesOf(is) {
+		if !ref.IsDefined() || slices.Contains(before, ref) {
+			continue
+		}
+		if _, err := w.Client.RESTMapper().RESTMapping(ref.GroupKind()); meta.IsNoMatchError(err) {
+			warnings = append(warnings, fmt.Sprintf("%s: kind %.63s of group %.253s does not exist. Cluster API can neither create nor delete the object until the provider of this kind is installed",
+				ref.field, ref.Kind, ref.APIGroup))
+		}
+	}
+	return warnings
 }
 
 func (w *Webhook) check(ctx context.Context, obj, was runtime.Object, namespace string) error {
@@ -146,6 +189,8 @@ func sameSpec(was, is runtime.Object) bool {
 		case *clusterv1.Cluster:
 			return o.Spec
 		case *clusterv1.ClusterClass:
+			return o.Spec
+		case *clusterv1.Machine:
 			return o.Spec
 		case *clusterv1.MachineDeployment:
 			return o.Spec
