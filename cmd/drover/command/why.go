@@ -174,10 +174,14 @@ func (e *env) explainCluster(ctx context.Context, api *inventory.API, namespace,
 	if err != nil {
 		return nil, err
 	}
-	if snapshot == nil {
-		return nil, errNoCluster
+	if snapshot != nil {
+		return explain.Cluster(snapshot, e.called()), nil
 	}
-	return explain.Cluster(snapshot, e.called()), nil
+	// Nothing may be rendered yet.
+	if found, err := api.Provisioning(ctx, namespace, name); err == nil && found != nil {
+		return explain.Provisioning(*found, e.Now(), e.called()), nil
+	}
+	return nil, errNoCluster
 }
 
 // errNoCluster is of a Cluster that does not exist.

@@ -50,6 +50,7 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 	}
 	r.Related = append(r.Related, relatedMachines(s.Machines)...)
 	r.decideCluster(s)
+	r.addProvisioning(s.Provisioning)
 	r.finish(command)
 	return r
 }

@@ -139,6 +139,8 @@ type ClusterSnapshot struct {
 	// control plane's spec.kubernetesVersion.
 	ControlPlane, Infrastructure *Object
 	Version                      string
+	// Provisioning is the provisioning Cluster of the same name; nil if there is none.
+	Provisioning *Object
 	// Machines by their names.
 	Machines []clusterv1.Machine
 	// Failure is the failure of the first machine that fails at its plan.

@@ -21,6 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
@@ -30,6 +31,7 @@ var (
 	nodeDrivers   = v3.GroupVersion.WithResource("nodedrivers")
 	capiMachines  = clusterv1.GroupVersion.WithResource("machines")
 	capiClusters  = clusterv1.GroupVersion.WithResource("clusters")
+	provisioned   = provv1.GroupVersion.WithResource("clusters")
 	controlPlanes = rkev1.GroupVersion.WithResource("rkecontrolplanes")
 	machineSets   = clusterv1.GroupVersion.WithResource("machinesets")
 	deployments   = clusterv1.GroupVersion.WithResource("machinedeployments")

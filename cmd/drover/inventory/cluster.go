@@ -131,9 +131,22 @@ func (a *API) ClusterSnapshot(ctx context.Context, namespace, name string, now t
 		s.Failure, err = a.failure(ctx, &s.Machines[i])
 		read(err)
 	}
+	if cluster.Labels[rkev1.ClusterNameLabel] == name {
+		s.Provisioning, err = a.Provisioning(ctx, namespace, name)
+		read(err)
+	}
 	s.Events, err = a.eventsOf(ctx, namespace, uids)
 	read(err)
 	return s, nil
+}
+
+// Provisioning reads a provisioning Cluster; nil when it does not exist.
+func (a *API) Provisioning(ctx context.Context, namespace, name string) (*facts.Object, error) {
+	found, err := a.object(ctx, provisioned, namespace, name)
+	if found == nil || err != nil {
+		return nil, err
+	}
+	return new(facts.DecodeObject(found)), nil
 }
 
 // ClusterRemains reads the remains of a CAPI Cluster that does not exist, by its label.
