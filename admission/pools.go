@@ -88,20 +88,15 @@ func (h *Pools) Handle(ctx context.Context, req admission.Request) admission.Res
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	// A MachineSet with an owner is scaled by the controller of its MachineDeployment.
-	if metav1.GetControllerOf(was) != nil || !is.GetDeletionTimestamp().IsZero() || is.GetAnnotations()[rkev1.EtcdForceRemoveAnnotation] == "true" ||
-		was.template.Labels[rkev1.EtcdRoleLabel] != "true" || was.template.Spec.Bootstrap.ConfigRef.Kind != "RKEBootstrapTemplate" {
+	if isFree(was, is) {
 		return admission.Allowed("")
 	}
-	deletes := is.replicas == 0 && was.replicas != 0
-	restarts := !is.rollout.IsZero() && !is.rollout.Equal(&was.rollout)
-	// A MachineSet replaces no machines.
-	replaces := was.resource == "machinedeployments" && is.replicas != 0 && (restarts || !sameMachines(was.template, is.template))
-	if !deletes && !replaces {
+	asked := changeOf(was, is)
+	if asked == (change{}) {
 		return admission.Allowed("")
 	}
 	server, err := h.serverOf(ctx, was)
-	if err == nil && server != nil && !deletes && !restarts {
+	if err == nil && server != nil && asked.replaces && !asked.restarts {
 		server, err = h.unlessOf(ctx, server, is.template)
 	}
 	switch {
@@ -110,12 +105,41 @@ func (h *Pools) Handle(ctx context.Context, req admission.Request) admission.Res
 	case server == nil:
 		return admission.Allowed("")
 	}
-	force := fmt.Sprintf("first run: kubectl annotate %s.%s %s -n %s %s=true", was.resource, clusterv1.GroupVersion.Group, was.GetName(), was.GetNamespace(), rkev1.EtcdForceRemoveAnnotation)
-	if deletes {
-		return admission.Denied(fmt.Sprintf("replicas: 0 would delete the only server of Cluster %s, with the cluster's data on it (etcd). Drover cannot restore the data. To delete it, %s", was.cluster, force))
+	return admission.Denied(asked.refusal(was))
+}
+
+// isFree reports whether every change of a pool is allowed: it has no server with a cluster's data,
+// it is being deleted, the user forces the change, or a controller scales the MachineSet of a
+// MachineDeployment.
+func isFree(was, is pool) bool {
+	return metav1.GetControllerOf(was) != nil || !is.GetDeletionTimestamp().IsZero() || is.GetAnnotations()[rkev1.EtcdForceRemoveAnnotation] == "true" ||
+		was.template.Labels[rkev1.EtcdRoleLabel] != "true" || was.template.Spec.Bootstrap.ConfigRef.Kind != "RKEBootstrapTemplate"
+}
+
+// change is the effect of a request on the machines of a pool.
+type change struct {
+	// deletes all machines, or replaces them; restarts is true if a new rollout does.
+	deletes, replaces, restarts bool
+}
+
+func changeOf(was, is pool) change {
+	if is.replicas == 0 {
+		return change{deletes: was.replicas != 0}
 	}
-	return admission.Denied(fmt.Sprintf("this change would replace the only server of Cluster %s: Cluster API would create a second server, which cannot join (TierUnsupported), because Drover supports one server with etcd. "+
-		"Undo the change. To roll out nevertheless, %s", was.cluster, force))
+	if was.resource != "machinedeployments" { // a MachineSet replaces no machines
+		return change{}
+	}
+	restarts := !is.rollout.IsZero() && !is.rollout.Equal(&was.rollout)
+	return change{replaces: restarts || !sameMachines(was.template, is.template), restarts: restarts}
+}
+
+func (c change) refusal(was pool) string {
+	force := fmt.Sprintf("first run: kubectl annotate %s.%s %s -n %s %s=true", was.resource, clusterv1.GroupVersion.Group, was.GetName(), was.GetNamespace(), rkev1.EtcdForceRemoveAnnotation)
+	if c.deletes {
+		return fmt.Sprintf("replicas: 0 would delete the only server of Cluster %s, with the cluster's data on it (etcd). Drover cannot restore the data. To delete it, %s", was.cluster, force)
+	}
+	return fmt.Sprintf("this change would replace the only server of Cluster %s: Cluster API would create a second server, which cannot join (TierUnsupported), because Drover supports one server with etcd. "+
+		"Undo the change. To roll out nevertheless, %s", was.cluster, force)
 }
 
 // decode returns the pool before and after the request. A request to scale has only the number.
@@ -205,10 +229,13 @@ func (h *Pools) isEstablished(ctx context.Context, name client.ObjectKey) (bool,
 	}
 	controlPlane := &rkev1.RKEControlPlane{}
 	err := h.Reader.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: ref.Name}, controlPlane)
-	if client.IgnoreNotFound(err) != nil {
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
 		return false, fmt.Errorf("reading the RKEControlPlane: %w", err)
 	}
-	return err != nil || controlPlane.IsEstablished(), nil
+	return controlPlane.IsEstablished(), nil
 }
 
 // unlessOf returns the server unless its MachineSet has the template: the change then ends a rollout.
