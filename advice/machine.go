@@ -74,6 +74,17 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	if c.Status == metav1.ConditionTrue {
 		return nil
 	}
+	var filled []string
+	for _, text := range m.Words().Fill(m.steps(c, last)...) {
+		if !slices.Contains(filled, text) {
+			filled = append(filled, text)
+		}
+	}
+	return filled
+}
+
+// steps returns the texts of the advice for a condition that is not True.
+func (m Machine) steps(c metav1.Condition, last *Attempt) []string {
 	if last != nil && (!IsAboutAttempt(c.Reason) || last.Removes != (c.Type == rkev1.DeleteJobCondition)) {
 		last = nil // the condition is not about the last attempt
 	}
@@ -92,13 +103,7 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 	if at := slices.IndexFunc(next, inNamespace); at >= 0 && m.NamespaceGoing && cmp.Or(m.CredentialNamespace, m.Namespace) == m.Namespace {
 		next = slices.Insert(slices.DeleteFunc(slices.Clone(next), inNamespace), at, lendCredential...)
 	}
-	var filled []string
-	for _, text := range m.Words().Fill(next...) {
-		if !slices.Contains(filled, text) {
-			filled = append(filled, text)
-		}
-	}
-	return filled
+	return next
 }
 
 // withoutRepeats leaves out texts whose command an earlier text has.

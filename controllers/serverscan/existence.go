@@ -73,28 +73,33 @@ func (r *Reconciler) reportMachines(ctx context.Context, scan *rkev1.ServerScan,
 	}
 	var errs []error
 	for name, providerID := range asked {
-		was := k.conditions[name]
-		found := metav1.Condition{Type: rkev1.ServerExistsCondition}
-		is := sighting{was: was.Status, listed: listed[providerID], account: seen || len(asked) == 1, at: r.Clock.Now(), namespace: scan.Namespace}
-		if !is.listed && (missed[name] || !is.account && was.Status == metav1.ConditionTrue) {
-			same, err := r.askedWithItsCredential(ctx, scan, name)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			is.account, is.missed = is.account || same, missed[name] && same
-		}
-		found.Status, found.Reason, found.Message = is.existence()
-		if text, _ := advice.Split(was.Message); was.Status == found.Status && was.Reason == found.Reason && text == found.Message {
-			continue
-		}
-		err := r.writeCondition(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, scan.Spec.Driver, found)
-		// The next scan reports on a machine that was changed or deleted in between.
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, fmt.Errorf("writing into machine %s whether its server exists: %w", name, err))
-		}
+		is := sighting{was: k.conditions[name].Status, listed: listed[providerID], account: seen || len(asked) == 1, at: r.Clock.Now(), namespace: scan.Namespace}
+		errs = append(errs, r.reportMachine(ctx, scan, name, k.conditions[name], is, missed[name]))
 	}
 	return errors.Join(errs...)
+}
+
+// reportMachine writes into one machine whether the scan has listed its server. missed is true if an
+// earlier scan has not listed it either.
+func (r *Reconciler) reportMachine(ctx context.Context, scan *rkev1.ServerScan, name string, was metav1.Condition, is sighting, missed bool) error {
+	if !is.listed && (missed || !is.account && was.Status == metav1.ConditionTrue) {
+		same, err := r.askedWithItsCredential(ctx, scan, name)
+		if err != nil {
+			return err
+		}
+		is.account, is.missed = is.account || same, missed && same
+	}
+	found := metav1.Condition{Type: rkev1.ServerExistsCondition}
+	found.Status, found.Reason, found.Message = is.existence()
+	if text, _ := advice.Split(was.Message); was.Status == found.Status && was.Reason == found.Reason && text == found.Message {
+		return nil
+	}
+	err := r.writeCondition(ctx, client.ObjectKey{Namespace: scan.Namespace, Name: name}, scan.Spec.Driver, found)
+	// The next scan reports on a machine that was changed or deleted in between.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("writing into machine %s whether its server exists: %w", name, err)
+	}
+	return nil
 }
 
 // missedFor is the minimum time between two scans that did not list a server, and the minimum time
