@@ -461,7 +461,7 @@ func attacksOnMachines() []abuse {
 			return err
 		}, holds: func(t *testing.T, w *tenants) error {
 			obj := machineOf(w.here, "giver", "DigitaloceanMachine", "")
-			err := w.mine(t).machineReason(obj, rkev1.DeleteJobCondition, rkev1.ServerMayExistReason)
+			err := w.mine(t).machineReason(obj, rkev1.DeleteJobCondition, rkev1.ClassUnauthorized)
 			require.NotEmpty(t, obj.GetFinalizers(), "the machine waits for its server to go")
 			return err
 		}},
