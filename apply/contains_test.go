@@ -22,6 +22,8 @@ func TestContains(t *testing.T) {
 		{"a default inside a list's item", m{"a": []any{m{"x": "1", "y": "2"}}}, m{"a": []any{m{"x": "1"}}}, true},
 		{"a list has one item more", m{"a": []any{"1", "2"}}, m{"a": []any{"1"}}, false},
 		{"a map where a string is wanted", m{"a": m{}}, m{"a": "x"}, false},
+		{"other owners", m{"ownerReferences": []any{m{"uid": "2"}, m{"uid": "1", "controller": true}}}, m{"ownerReferences": []any{m{"uid": "1"}}}, true},
+		{"an owner is missing", m{"ownerReferences": []any{m{"uid": "2"}}}, m{"ownerReferences": []any{m{"uid": "1"}}}, false},
 		{"a string where a map is wanted", m{"a": "x"}, m{"a": m{}}, false},
 	}
 	for _, tt := range tests {

@@ -8,9 +8,14 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
-// labelsOf are the labels of every rendered object.
+// labelsOf are the labels of every rendered object. The manager that a label chooses for the Cluster
+// works on its objects, too.
 func labelsOf(cluster *provv1.Cluster) map[string]string {
-	return map[string]string{rkev1.ClusterNameLabel: cluster.Name, clusterv1.ClusterNameLabel: cluster.Name}
+	labels := map[string]string{rkev1.ClusterNameLabel: cluster.Name, clusterv1.ClusterNameLabel: cluster.Name}
+	if filter := cluster.Labels[clusterv1.WatchLabel]; filter != "" {
+		labels[clusterv1.WatchLabel] = filter
+	}
+	return labels
 }
 
 func metaOf(cluster *provv1.Cluster, name string) metav1.ObjectMeta {

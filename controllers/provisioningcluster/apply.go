@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
-	"github.com/drover-project/drover/apply"
 )
 
 // apply writes the objects that differ from the rendered ones: the CAPI Cluster first, because the
@@ -119,17 +118,4 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 	obj.SetUID(written.GetUID())
 	s.generations[gvk.Kind+"/"+obj.GetName()] = written.GetGeneration()
 	return nil
-}
-
-// belongs reports whether an object is one that this controller made for the CAPI Cluster.
-func belongs(cluster *clusterv1.Cluster, obj client.Object) bool {
-	if cluster == nil || obj.GetAnnotations()[apply.HashAnnotation] == "" {
-		return false
-	}
-	for _, ref := range obj.GetOwnerReferences() {
-		if ref.UID == cluster.UID {
-			return true
-		}
-	}
-	return false
 }

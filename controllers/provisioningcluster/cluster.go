@@ -3,6 +3,7 @@ package provisioningcluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -11,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/controllers/step"
 )
 
@@ -75,14 +78,31 @@ func (r *Reconciler) paused(s *scope) bool {
 
 // reference is the owner reference from an object to the Cluster.
 func reference(cluster *provv1.Cluster) metav1.OwnerReference {
-	ref := *metav1.NewControllerRef(cluster, provv1.GroupVersion.WithKind("Cluster"))
-	return ref
+	return *metav1.NewControllerRef(cluster, provv1.GroupVersion.WithKind("Cluster"))
 }
 
-// isOurs reports whether the Cluster controls an object.
+// isOurs reports whether the CAPI Cluster is the Cluster's: the Cluster controls it, or it was
+// restored from a backup without its owner.
 func isOurs(cluster *provv1.Cluster, obj client.Object) bool {
-	ref := metav1.GetControllerOf(obj)
-	return ref != nil && ref.UID == cluster.UID
+	if ref := metav1.GetControllerOf(obj); ref != nil {
+		return ref.UID == cluster.UID
+	}
+	return isRendered(cluster.Name, obj) && len(obj.GetOwnerReferences()) == 0
+}
+
+// isRendered reports whether this controller has written an object for a Cluster of the name.
+func isRendered(name string, obj client.Object) bool {
+	return obj.GetAnnotations()[apply.HashAnnotation] != "" && obj.GetLabels()[rkev1.ClusterNameLabel] == name
+}
+
+// belongs reports whether this controller has written an object for the CAPI Cluster: the object
+// names it as an owner, or was restored from a backup without owners.
+func belongs(cluster *clusterv1.Cluster, obj client.Object) bool {
+	if cluster == nil || !isRendered(cluster.Name, obj) {
+		return false
+	}
+	owners := obj.GetOwnerReferences()
+	return len(owners) == 0 || slices.ContainsFunc(owners, func(ref metav1.OwnerReference) bool { return ref.UID == cluster.UID })
 }
 
 // taken reports an object of a needed name that belongs to somebody else.

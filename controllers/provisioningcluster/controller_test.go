@@ -250,6 +250,26 @@ func TestReconcile_names(t *testing.T) {
 	require.Equal(t, "other", w.deployment(t, "one-workers").Spec.ClusterName)
 }
 
+// TestReconcile_restored: objects that come from a backup without owners are the Cluster's again.
+func TestReconcile_restored(t *testing.T) {
+	w := newWorld(t, nil)
+	w.reconcile(t)
+	template := w.deployment(t, "one-server").Spec.Template.Spec.InfrastructureRef.Name
+	for _, obj := range []client.Object{&clusterv1.Cluster{ObjectMeta: w.named("one")}, &clusterv1.MachineDeployment{ObjectMeta: w.named("one-server")},
+		&rkev1.RKEControlPlane{ObjectMeta: w.named("one")}, w.config("server", "")} {
+		testkit.ExpectExists(t, w.client, obj)
+		obj.SetOwnerReferences(nil)
+		require.NoError(t, w.client.Update(t.Context(), obj))
+	}
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.cluster, provv1.RKEClusterCondition, metav1.ConditionTrue, provv1.RenderedReason)
+	require.Equal(t, w.cluster.UID, metav1.GetControllerOf(testkit.ExpectExists(t, w.client, &clusterv1.Cluster{ObjectMeta: w.named("one")})).UID)
+	require.Equal(t, w.cluster.UID, metav1.GetControllerOf(testkit.ExpectExists(t, w.client, w.config("server", ""))).UID)
+	server := w.deployment(t, "one-server")
+	require.Len(t, server.OwnerReferences, 1)
+	require.Equal(t, template, server.Spec.Template.Spec.InfrastructureRef.Name)
+}
+
 // TestReconcile_configs: a pool without its Config waits, and the others go on.
 func TestReconcile_configs(t *testing.T) {
 	w := newWorld(t, func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].MachineConfigRef.Name = "missing" })
@@ -272,8 +292,14 @@ func TestReconcile_deletion(t *testing.T) {
 	w.reconcile(t)
 	cluster := testkit.ExpectExists(t, w.client, &clusterv1.Cluster{ObjectMeta: w.named("one")})
 	cluster.Finalizers = []string{"test/held"}
+	cluster.Spec.Paused = new(true)
 	require.NoError(t, w.client.Update(t.Context(), cluster))
 	require.NoError(t, w.client.Delete(t.Context(), w.cluster))
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.cluster, provv1.ReadyCondition, metav1.ConditionFalse, clusterv1.PausedReason)
+	require.Nil(t, testkit.ExpectExists(t, w.client, cluster).DeletionTimestamp)
+	cluster.Spec.Paused = nil
+	require.NoError(t, w.client.Update(t.Context(), cluster))
 	w.reconcile(t)
 	testkit.ExpectCondition(t, w.cluster, provv1.ReadyCondition, metav1.ConditionFalse, provv1.DeletingReason)
 	require.NotNil(t, testkit.ExpectExists(t, w.client, cluster).DeletionTimestamp)

@@ -36,6 +36,9 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("reading the CAPI Cluster %s: %w", s.Name, err)
 	}
+	if s.capi = live; r.paused(s) {
+		return step.Wait(clusterv1.PausedReason, "the Cluster is being deleted, and Drover deletes nothing while it or its CAPI Cluster is paused", 0)
+	}
 	if live.DeletionTimestamp.IsZero() {
 		if err := r.remove(ctx, live, "the CAPI Cluster"); err != nil {
 			return err

@@ -110,7 +110,7 @@ func (r *Reconciler) read(ctx context.Context, gvk schema.GroupVersionKind, name
 
 // claim makes the Cluster the owner of a Config, which is then moved and deleted with it.
 func (r *Reconciler) claim(ctx context.Context, s *scope, config *unstructured.Unstructured) error {
-	if isOurs(s.Cluster, config) || !config.GetDeletionTimestamp().IsZero() {
+	if owner := metav1.GetControllerOf(config); owner != nil || !config.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(config.DeepCopy(), client.MergeFromWithOptimisticLock{})

@@ -92,7 +92,7 @@ func (t *Testbed) Demo(ctx context.Context) error {
 			t.showUntil(5*time.Minute, changed, "kubectl", "--kubeconfig", t.in(clusterKubeconfig),
 				"get", "nodes", "-o", "custom-columns=NODE:.metadata.name,PROVIDER ID:.spec.providerID,PODS:.status.capacity.pods"), ready),
 		t.shows("It says how it is", t.show("drover", "why", "cluster/one")),
-		t.shows("Deleting the cluster", t.show("kubectl", "delete", "cluster", "one", "--timeout", "5m"), t.show("drover", "get")),
+		t.shows("Deleting the cluster", t.show("kubectl", "delete", "clusters.cluster.x-k8s.io", "one", "--timeout", "5m"), t.show("drover", "get")),
 		t.showNothingLeft(),
 	})
 }

@@ -22,7 +22,7 @@ func (t *Testbed) DemoServers(ctx context.Context) error {
 			t.show("kubectl", "scale", "machinedeployment", "hello", "--replicas", "1"),
 			t.showUntil(2*time.Minute, machinesRunning(1), "drover", "get"), t.show("localcloud", "ls", stateDirFlag, t.CloudDir())),
 		t.shows("Deleting the cluster",
-			t.show("kubectl", "delete", "cluster", "hello", "--timeout", "2m"), t.show("drover", "get")),
+			t.show("kubectl", "delete", "clusters.cluster.x-k8s.io", "hello", "--timeout", "2m"), t.show("drover", "get")),
 		t.showNothingLeft(),
 	})
 }

@@ -42,7 +42,7 @@ func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte
 	case err != nil:
 		return nil, err
 	case there == nil:
-		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters -A')", cluster, namespace)
+		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A')", cluster, namespace)
 	}
 	return nil, fmt.Errorf("the Cluster %s %w: its control plane writes the Secret %s", cluster, ErrNoKubeconfig, name)
 }
