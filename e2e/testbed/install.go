@@ -111,7 +111,7 @@ Everything runs. To try next:
   drover why NAME          drover ssh NAME          drover logs NAME
   kubectl scale machinedeployment hello --replicas 3
   kubectl apply --server-side -f A_CLUSTER      # a cluster of k3s: one server, one worker
-  drover why cluster/one   drover kubeconfig one --merge --switch; kubectl get nodes
+  drover why cluster/shop  drover kubeconfig shop --merge --switch; kubectl get nodes
   localcloud ls --state-dir CLOUD_DIR
   make down                # remove every trace
 `

@@ -74,7 +74,7 @@ func (t *Testbed) Up(ctx context.Context) error {
 			return err
 		}},
 		{"local cloud: API, proxy and file server on " + cloudAddress, t.startCloud},
-		{"local cloud: examples/k3s.yaml with its registry", t.writeClusterExample},
+		{"local cloud: examples/cluster.yaml with its registry", t.writeClusterExample},
 		{"Kubernetes: etcd, API server, controllers, kubelet, containerd", t.StartKube},
 		{"Kubernetes: import the image " + Image, func(ctx context.Context) error {
 			return t.ImportImage(ctx, filepath.Join(t.BinDir, "drover-image.tar"))

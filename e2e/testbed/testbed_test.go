@@ -69,7 +69,7 @@ func startUp(t *testing.T) *bench {
 	b.cloud(t)
 	require.NoError(t, os.WriteFile(b.Kubeconfig(), nil, 0o600))
 	require.NoError(t, os.MkdirAll(b.example(""), 0o700))
-	require.NoError(t, os.WriteFile(b.example("k3s.yaml"), []byte("kind: RKEControlPlane\nspec: {kubernetesVersion: v1}\n"), 0o600))
+	require.NoError(t, os.WriteFile(b.example(clusterExample), []byte("apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nspec: {kubernetesVersion: v1}\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(b.BinDir, pluginBinary), []byte("a plugin"), 0o600))
 	return b
 }
