@@ -18,6 +18,7 @@ import (
 var notRendered = map[string]string{
 	"rkeConfig":                                         "its fields are checked one by one",
 	"rkeConfig.machinePools":                            "the same",
+	"rkeConfig.machineReplacement":                      "it decides when a changed Config takes effect",
 	"rkeConfig.infrastructureRef":                       "the Cluster is held: ExternalInfrastructure",
 	"rkeConfig.machinePools[].machineConfigRef":         "names the Config",
 	"rkeConfig.machinePools[].machineOS":                "windows is a finding, linux is the default",

@@ -56,6 +56,8 @@ type Result struct {
 	// Keep holds the names of MachineDeployments that no pool asks for, and that must not be
 	// deleted.
 	Keep []string
+	// Pending are the replacements of machines that wait for an approval; nil if none do.
+	Pending *provv1.PendingReplacement
 	// Findings are the reasons for which the objects differ from the specification.
 	Findings []Finding
 }

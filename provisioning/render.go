@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
@@ -21,6 +20,9 @@ func Render(in Input) (Result, error) {
 	r.out.Cluster = capiCluster(cluster)
 	r.out.Objects = []Object{infrastructure(cluster), ControlPlane(cluster), bootstrapTemplate(cluster)}
 	r.missingRoles()
+	if err := r.decideReplacements(); err != nil {
+		return Result{}, err
+	}
 	for i := range cluster.Spec.RKEConfig.MachinePools {
 		if err := r.pool(&cluster.Spec.RKEConfig.MachinePools[i]); err != nil {
 			return Result{}, err
@@ -34,7 +36,9 @@ type renderer struct {
 	Input
 	// founder is the name of the pool whose machine creates the cluster.
 	founder string
-	out     Result
+	// waits are the pools whose machines are not replaced yet.
+	waits map[string]bool
+	out   Result
 }
 
 // founder returns the name of the pool whose machine creates the cluster: the pool that has a
@@ -133,15 +137,15 @@ func (r *renderer) template(pool *provv1.MachinePool, in PoolInput) (*unstructur
 	if err != nil {
 		return nil, err
 	}
+	if r.waits[pool.Name] {
+		return keptTemplate(in), nil
+	}
 	if pool.Name == r.founder && in.Deployment != nil {
 		used := in.Deployment.Spec.Template.Spec.InfrastructureRef
 		if used.Name != template.GetName() || used.Kind != template.GetKind() {
 			r.find(pool.Name, provv1.PoolHoldsEtcdReason, "%s %s has changed, but a new machine would start without the cluster's data, which only this pool's machine has. Undo the change",
 				in.Config.GetKind(), in.Config.GetName())
-			template = &unstructured.Unstructured{}
-			template.SetGroupVersionKind(schema.GroupVersionKind{Group: used.APIGroup, Version: rkev1.MachineGroupVersion.Version, Kind: used.Kind})
-			template.SetName(used.Name)
-			return template, nil
+			return keptTemplate(in), nil
 		}
 	}
 	r.out.Objects = append(r.out.Objects, template)

@@ -216,6 +216,55 @@ func TestRender_founder(t *testing.T) {
 	})
 }
 
+// TestRender_replacement: with OnApproval and Never no machine is replaced without the approval of
+// exactly this change.
+func TestRender_replacement(t *testing.T) {
+	in := made(t, load(t, "testdata/workers.yaml"))
+	resize := func(size string) {
+		config := in.Pools["workers"].Config
+		config.Object["size"] = size
+		config.SetGeneration(config.GetGeneration() + 1)
+	}
+	render := func(policy, approval string) (*provv1.PendingReplacement, string) {
+		in.Cluster.Spec.RKEConfig.MachineReplacement = policy
+		in.Cluster.Annotations = map[string]string{provv1.ApproveReplacementAnnotation: approval}
+		out, err := provisioning.Render(in)
+		require.NoError(t, err)
+		return out.Pending, templateOf(t, in, "workers")
+	}
+	pending, before := render(provv1.ReplaceOnApproval, "")
+	require.Nil(t, pending, "nothing changed")
+
+	resize("s-8vcpu-16gb")
+	pending, used := render(provv1.ReplaceOnApproval, "")
+	require.Equal(t, before, used)
+	// The pool "scaled" has the same Config, and no number of machines of its own yet.
+	require.Equal(t, []provv1.PendingPool{{Name: "workers", Machines: 2, Fields: []string{"size"}}}, pending.Pools)
+	in.Cluster.Spec.RKEConfig.MachinePools[2].Quantity = new(int32(5))
+	_, used = render(provv1.ReplaceOnApproval, "")
+	require.Equal(t, before, used, "further machines are as the others")
+	in.Cluster.Spec.RKEConfig.MachinePools[2].Quantity = new(int32(2))
+
+	id := pending.ID
+	pending, used = render(provv1.ReplaceNever, id)
+	require.NotNil(t, pending, "Never takes no approval")
+	require.Equal(t, before, used)
+	pending, used = render(provv1.ReplaceOnApproval, id)
+	require.Nil(t, pending)
+	require.NotEqual(t, before, used)
+	pending, used = render("", "")
+	require.Nil(t, pending)
+	require.NotEqual(t, before, used)
+
+	resize("s-4vcpu-16gb")
+	pending, used = render(provv1.ReplaceOnApproval, id)
+	require.Equal(t, before, used, "another change needs another approval")
+	require.NotEqual(t, id, pending.ID)
+	resize("s-4vcpu-8gb")
+	pending, _ = render(provv1.ReplaceOnApproval, "")
+	require.Nil(t, pending, "the change was taken back")
+}
+
 func TestName(t *testing.T) {
 	require.Equal(t, "one-server", provisioning.Name("one", "server"))
 	long := strings.Repeat("a", 40)

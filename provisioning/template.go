@@ -17,6 +17,9 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
+// machineGroup is the group of machine templates.
+var machineGroup = rkev1.MachineGroupVersion
+
 // notOptions are the fields of a Config beside its driver's options. Labels, taints and the
 // credential, which common holds, come from the pool.
 var notOptions = []string{"apiVersion", "kind", "metadata", "status", rkev1.CommonField, rkev1.ProviderIDField}
@@ -93,7 +96,7 @@ func noted(cluster *provv1.Cluster, pool *provv1.MachinePool, name string, optio
 		"clusterName": cluster.Name,
 		"template":    map[string]any{"spec": options},
 	}}}
-	template.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(templateKind(config.GetKind())))
+	template.SetGroupVersionKind(machineGroup.WithKind(templateKind(config.GetKind())))
 	template.SetNamespace(cluster.Namespace)
 	template.SetName(name)
 	labels := labelsOf(cluster)

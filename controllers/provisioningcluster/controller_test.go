@@ -186,6 +186,33 @@ func TestReconcile_edits(t *testing.T) {
 	testkit.ExpectCondition(t, w.cluster, provv1.UpdatedCondition, metav1.ConditionFalse, provv1.PoolHoldsEtcdReason)
 }
 
+// TestReconcile_replacement: a replacement that waits is reported, with the command that approves it.
+func TestReconcile_replacement(t *testing.T) {
+	w := newWorld(t, func(c *provv1.Cluster) { c.Spec.RKEConfig.MachineReplacement = provv1.ReplaceOnApproval })
+	w.reconcile(t)
+	before := w.deployment(t, "one-workers").Spec.Template.Spec.InfrastructureRef.Name
+	config := testkit.ExpectExists(t, w.client, w.config("workers", ""))
+	config.Object["size"] = "s-4vcpu-8gb"
+	require.NoError(t, w.client.Update(t.Context(), config))
+	w.reconcile(t)
+	require.Equal(t, before, w.deployment(t, "one-workers").Spec.Template.Spec.InfrastructureRef.Name)
+	pending := testkit.ExpectCondition(t, w.cluster, provv1.MachinesUpToDateCondition, metav1.ConditionFalse, provv1.ReplacementPendingReason)
+	require.Contains(t, pending.Message, "pool workers: 2 machines differ from their Config in size. To replace them: kubectl annotate clusters.provisioning.cattle.io one -n ")
+	require.Contains(t, pending.Message, provv1.ApproveReplacementAnnotation+"="+w.cluster.Status.PendingReplacement.ID)
+
+	w.cluster.Annotations[provv1.ApproveReplacementAnnotation] = "another"
+	require.NoError(t, w.client.Update(t.Context(), w.cluster))
+	w.reconcile(t)
+	pending = testkit.ExpectCondition(t, w.cluster, provv1.MachinesUpToDateCondition, metav1.ConditionFalse, provv1.ReplacementPendingReason)
+	require.Contains(t, pending.Message, "The approval of another is for an earlier change and has no effect")
+
+	w.cluster.Annotations[provv1.ApproveReplacementAnnotation] = w.cluster.Status.PendingReplacement.ID
+	require.NoError(t, w.client.Update(t.Context(), w.cluster))
+	w.reconcile(t)
+	require.NotEqual(t, before, w.deployment(t, "one-workers").Spec.Template.Spec.InfrastructureRef.Name)
+	require.Nil(t, w.cluster.Status.PendingReplacement)
+}
+
 // TestReconcile_reverts: a change of a rendered field by another writer is reverted.
 func TestReconcile_reverts(t *testing.T) {
 	w := newWorld(t, nil)

@@ -96,7 +96,28 @@ func (r *Reconciler) reportPools(s *scope) metav1.Condition {
 	}
 	upToDate := machines(behind)
 	s.conditions.Set(provv1.MachinesUpToDateCondition, upToDate.Status, upToDate.Reason, upToDate.Message)
+	if s.Status.PendingReplacement = s.rendered.Pending; s.rendered.Pending != nil {
+		s.conditions.False(provv1.MachinesUpToDateCondition, provv1.ReplacementPendingReason, s.pending())
+	}
 	return machines(append(behind, unready...))
+}
+
+// pending says which machines wait for an approval, and how to approve.
+func (s *scope) pending() string {
+	var pools []string
+	for _, pool := range s.rendered.Pending.Pools {
+		pools = append(pools, fmt.Sprintf("pool %s: %d machines differ from their Config in %s", pool.Name, pool.Machines, strings.Join(pool.Fields, ", ")))
+	}
+	text := strings.Join(pools, "; ")
+	if s.Spec.RKEConfig.MachineReplacement == provv1.ReplaceNever {
+		return text + ". machineReplacement is Never: they are not replaced"
+	}
+	id := s.rendered.Pending.ID
+	if given := s.Annotations[provv1.ApproveReplacementAnnotation]; given != "" && given != id {
+		text += fmt.Sprintf(". The approval of %s is for an earlier change and has no effect", given)
+	}
+	return text + fmt.Sprintf(". To replace them: kubectl annotate clusters.provisioning.cattle.io %s -n %s --overwrite %s=%s",
+		s.Name, s.Namespace, provv1.ApproveReplacementAnnotation, id)
 }
 
 // machines returns a condition that is True if nothing is against it.

@@ -137,6 +137,14 @@ type RKEConfig struct {
 	// MachinePoolDefaults apply to each pool that has no value of its own.
 	// +optional
 	MachinePoolDefaults MachinePoolDefaults `json:"machinePoolDefaults,omitempty,omitzero"`
+	// MachineReplacement says when Drover replaces workers after an option in their Config has
+	// changed. Automatic, the default, replaces them at once, as Rancher does. OnApproval waits
+	// until the annotation drover.cattle.io/approve-replacement has the id of
+	// status.pendingReplacement. Never keeps the machines, and makes further ones with the same
+	// options. It is an addition to Rancher's fields.
+	// +optional
+	// +kubebuilder:validation:Enum="";Automatic;OnApproval;Never
+	MachineReplacement string `json:"machineReplacement,omitempty"`
 	// InfrastructureRef names the infrastructure of another provider of Cluster API. Drover does
 	// not yet create clusters on it: the Cluster is held, and its condition says so.
 	// +optional
@@ -185,6 +193,40 @@ type ClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Pools []PoolStatus `json:"pools,omitempty"`
+	// PendingReplacement are replacements of machines that wait for an approval.
+	// +optional
+	PendingReplacement *PendingReplacement `json:"pendingReplacement,omitempty"`
+}
+
+// Values of machineReplacement.
+const (
+	ReplaceAutomatically = "Automatic"
+	ReplaceOnApproval    = "OnApproval"
+	ReplaceNever         = "Never"
+)
+
+// PendingReplacement is a set of replacements that wait.
+type PendingReplacement struct {
+	// ID identifies exactly these replacements. The annotation
+	// drover.cattle.io/approve-replacement with this value approves them.
+	ID string `json:"id"`
+	// Pools are the pools whose machines would be replaced.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Pools []PendingPool `json:"pools,omitempty"`
+}
+
+// PendingPool is a pool whose machines would be replaced.
+type PendingPool struct {
+	// Name of the pool.
+	Name string `json:"name"`
+	// Machines is the number of machines that would be replaced.
+	Machines int32 `json:"machines"`
+	// Fields are the options of the Config that have changed.
+	// +optional
+	// +listType=atomic
+	Fields []string `json:"fields,omitempty"`
 }
 
 // PoolStatus counts the machines of a pool.

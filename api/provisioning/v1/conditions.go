@@ -45,6 +45,8 @@ const (
 	PoolHoldsEtcdReason = "PoolHoldsEtcd"
 	// MachinesUpToDateReason: no machine has to be created, replaced or deleted.
 	MachinesUpToDateReason = "MachinesUpToDate"
+	// ReplacementPendingReason: machines are not replaced before the user approves it.
+	ReplacementPendingReason = "ReplacementPending"
 	// WaitingForMachinesReason: machines are being created, replaced or deleted.
 	WaitingForMachinesReason = "WaitingForMachines"
 	// WaitingForControlPlaneReason: the control plane has not yet read the current specification.

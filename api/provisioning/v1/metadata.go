@@ -11,6 +11,9 @@ const (
 	// has its options.
 	ConfigUIDAnnotation        = "drover.cattle.io/config-uid"
 	ConfigGenerationAnnotation = "drover.cattle.io/config-generation"
+	// ApproveReplacementAnnotation on a Cluster approves the replacements with this ID, and no
+	// others.
+	ApproveReplacementAnnotation = "drover.cattle.io/approve-replacement"
 	// ClusterFinalizer keeps a Cluster until its CAPI Cluster is gone.
 	ClusterFinalizer = "drover.cattle.io/provisioning-cluster"
 )
