@@ -9,11 +9,16 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	"github.com/drover-project/drover/planner"
 	"github.com/drover-project/drover/provisioning"
+	"github.com/drover-project/drover/provisioning/observe"
 )
 
 // ClustersPath is the path of the webhook Clusters.
@@ -21,13 +26,17 @@ const ClustersPath = "/validate-provisioning-cattle-io-v1-cluster"
 
 // Clusters is the webhook for the specification of provisioning Clusters. It checks the parts that a
 // schema cannot express: the configuration, as the webhook for RKEControlPlanes does, and names of
-// labels. It warns of fields that have no effect. The renderer and the planner check again.
-type Clusters struct{}
+// labels. It warns of fields that have no effect, and of machines that are replaced or deleted. The
+// renderer and the planner check again.
+type Clusters struct {
+	// Client reads the objects of the Cluster for the preview; without it, there is no preview.
+	Client client.Client
+}
 
 var _ admission.Handler = (*Clusters)(nil)
 
 // Handle implements admission.Handler.
-func (h *Clusters) Handle(_ context.Context, req admission.Request) admission.Response {
+func (h *Clusters) Handle(ctx context.Context, req admission.Request) admission.Response {
 	obj, before := &provv1.Cluster{}, &provv1.Cluster{}
 	if err := json.Unmarshal(req.Object.Raw, obj); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the Cluster: %w", err))
@@ -43,10 +52,55 @@ func (h *Clusters) Handle(_ context.Context, req admission.Request) admission.Re
 	if err := checkCluster(before, obj); err != nil {
 		return admission.Denied(err.Error())
 	}
+	var warnings []string
 	if fields := provisioning.NotActedOn(obj); len(fields) > 0 {
-		return admission.Allowed("").WithWarnings("these fields of spec have no effect: " + strings.Join(fields, ", "))
+		warnings = append(warnings, "these fields of spec have no effect: "+strings.Join(fields, ", "))
 	}
-	return admission.Allowed("")
+	if h.Client != nil && len(req.OldObject.Raw) > 0 {
+		warnings = append(warnings, preview(ctx, h.Client, obj, nil)...)
+	}
+	return admission.Allowed("").WithWarnings(warnings...)
+}
+
+// preview returns warnings about the machines that a change replaces or deletes, and about parts that
+// are held back. config replaces the stored Config of its name; nil for none. An unreadable object
+// gives no warning: the change is allowed anyway, and the Cluster's conditions report it.
+func preview(ctx context.Context, c client.Client, cluster *provv1.Cluster, config *unstructured.Unstructured) []string {
+	if cluster.Spec.RKEConfig == nil || cluster.Spec.RKEConfig.InfrastructureRef != nil || !cluster.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	capi := &clusterv1.Cluster{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(cluster), capi); err != nil {
+		return nil // nothing is rendered yet
+	}
+	in, err := observe.Observer{Client: c}.Input(ctx, cluster, capi)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("No preview of a change", "cluster", client.ObjectKeyFromObject(cluster), "reason", err.Error())
+		return nil
+	}
+	for name, pool := range in.Pools {
+		if config != nil && pool.Config != nil && pool.Config.GetKind() == config.GetKind() && pool.Config.GetName() == config.GetName() {
+			pool.Config = config
+			in.Pools[name] = pool
+		}
+	}
+	effects, out, err := provisioning.Preview(in)
+	if err != nil {
+		return nil
+	}
+	var warnings []string
+	for _, effect := range effects {
+		if effect.Replaced > 0 || effect.Removed > 0 {
+			warnings = append(warnings, effect.String())
+		}
+	}
+	for _, finding := range out.Findings {
+		if finding.Pool != "" {
+			finding.Message = "pool " + finding.Pool + ": " + finding.Message
+		}
+		warnings = append(warnings, finding.Message)
+	}
+	return warnings
 }
 
 // checkCluster returns why a Cluster is rejected. Errors about the configuration name the fields

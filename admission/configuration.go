@@ -166,13 +166,13 @@ func (t Target) validating(name, path string, rule admissionregistrationv1.RuleW
 // Register adds the webhooks of this package to the manager's webhook server.
 func Register(mgr manager.Manager, trustedCredentialNamespaces []string, catalogue Catalogue) {
 	server := mgr.GetWebhookServer()
-	server.Register(MachineKindsPath, &admission.Webhook{Handler: &MachineKinds{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(),
+	server.Register(MachineKindsPath, &admission.Webhook{Handler: &MachineKinds{Client: mgr.GetClient(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		TrustedCredentialNamespaces: trustedCredentialNamespaces}})
 	server.Register(NodeDriversPath, &admission.Webhook{Handler: &NodeDrivers{}})
 	server.Register(ControlPlaneSpecsPath, &admission.Webhook{Handler: &ControlPlaneSpecs{}})
 	server.Register(ControlPlaneWarningsPath, &admission.Webhook{Handler: &ControlPlaneWarnings{Catalogue: catalogue}})
 	server.Register(PoolsPath, &admission.Webhook{Handler: &Pools{Reader: mgr.GetAPIReader()}})
-	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{}})
+	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{Client: mgr.GetClient()}})
 	server.Register(RenderedPath, &admission.Webhook{Handler: &Rendered{Reader: mgr.GetAPIReader()}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})
 }

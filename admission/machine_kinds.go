@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/credential"
@@ -33,6 +34,9 @@ type MachineKinds struct {
 	// Live reads the metadata of credential Secrets, and NodeDrivers that the cache does not know
 	// yet.
 	Live client.Reader
+	// Client reads Clusters and their objects for the preview of a changed Config; without it, there
+	// is no preview.
+	Client client.Client
 	// TrustedCredentialNamespaces are the same as for the machines' controller.
 	TrustedCredentialNamespaces []string
 }
@@ -61,12 +65,46 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	switch {
 	case err != nil:
 		return admission.Errored(http.StatusInternalServerError, err)
+	case found.text == "" && strings.HasSuffix(obj.GetKind(), "Config") && old != nil:
+		return admission.Allowed("").WithWarnings(h.previewConfig(ctx, obj, old)...)
 	case found.text == "":
 		return admission.Allowed("")
 	case found.waits, found.curable && ptr.Deref(req.DryRun, false):
 		return admission.Allowed("").WithWarnings(found.text)
 	}
 	return admission.Denied(found.text)
+}
+
+// previewConfig returns warnings about the machines that a change of a Config replaces, in each
+// Cluster that names it.
+func (h *MachineKinds) previewConfig(ctx context.Context, obj, old *unstructured.Unstructured) []string {
+	if h.Client == nil {
+		return nil
+	}
+	changed := obj.DeepCopy()
+	changed.SetGeneration(old.GetGeneration() + 1)
+	clusters := &provv1.ClusterList{}
+	if err := h.Client.List(ctx, clusters, client.InNamespace(obj.GetNamespace())); err != nil {
+		return nil // the Cluster's conditions report the effect
+	}
+	var warnings []string
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		if !names(cluster, obj) {
+			continue
+		}
+		for _, warning := range preview(ctx, h.Client, cluster, changed) {
+			warnings = append(warnings, "Cluster "+cluster.Name+": "+warning)
+		}
+	}
+	return warnings
+}
+
+// names reports whether a pool of the Cluster names the Config.
+func names(cluster *provv1.Cluster, config *unstructured.Unstructured) bool {
+	return cluster.Spec.RKEConfig != nil && slices.ContainsFunc(cluster.Spec.RKEConfig.MachinePools, func(pool provv1.MachinePool) bool {
+		return pool.MachineConfigRef.Kind == config.GetKind() && pool.MachineConfigRef.Name == config.GetName()
+	})
 }
 
 // problem is a reason to reject an object.

@@ -265,6 +265,33 @@ func TestRender_replacement(t *testing.T) {
 	require.Nil(t, pending, "the change was taken back")
 }
 
+// TestPreview: the effects are the ones of the rendered objects.
+func TestPreview(t *testing.T) {
+	text := func(in provisioning.Input) []string {
+		effects, _, err := provisioning.Preview(in)
+		require.NoError(t, err)
+		var lines []string
+		for _, effect := range effects {
+			lines = append(lines, effect.String())
+		}
+		return lines
+	}
+	require.Equal(t, []string{"pool server: 1 machine is created", "pool workers: 2 machines are created", "pool scaled: 1 machine is created"}, text(load(t, "testdata/workers.yaml")))
+	in := made(t, load(t, "testdata/workers.yaml"))
+	require.Empty(t, text(in))
+	in.Cluster.Spec.RKEConfig.MachinePools[2].Quantity = new(int32(5))
+	require.Equal(t, []string{"pool workers: 3 machines are created"}, text(in))
+	config := in.Pools["workers"].Config
+	config.Object["size"], config.Object["image"] = "s-8vcpu-16gb", "debian-12-x64"
+	config.SetGeneration(9)
+	in.Cluster.Spec.RKEConfig.MachinePools[2].Quantity = new(int32(1))
+	require.Equal(t, []string{"pool workers: 1 machine is replaced, because of: image, size; 1 machine is deleted"}, text(in))
+	in.Cluster.Spec.RKEConfig.MachineReplacement = provv1.ReplaceOnApproval
+	require.Equal(t, []string{"pool workers: 1 machine is replaced after your approval, because of: image, size; 1 machine is deleted"}, text(in))
+	in.Cluster.Spec.RKEConfig.MachinePools = in.Cluster.Spec.RKEConfig.MachinePools[:1]
+	require.Equal(t, []string{"pool workers: 2 machines are deleted"}, text(in))
+}
+
 func TestName(t *testing.T) {
 	require.Equal(t, "one-server", provisioning.Name("one", "server"))
 	long := strings.Repeat("a", 40)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	"github.com/drover-project/drover/provisioning/observe"
 )
 
 // apply writes the objects that differ from the rendered ones: the CAPI Cluster first, because the
@@ -96,7 +97,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(obj), live)
 	switch {
 	case err == nil:
-		if _, isCluster := obj.(*clusterv1.Cluster); !isCluster && !belongs(s.capi, live) {
+		if _, isCluster := obj.(*clusterv1.Cluster); !isCluster && !observe.Belongs(s.capi, live) {
 			return taken(live, gvk.Kind)
 		}
 		same, reverts, err := r.applier.Compare(live, obj)

@@ -3,7 +3,6 @@ package provisioningcluster
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -12,9 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
-	rkev1 "github.com/drover-project/drover/api/rke/v1"
-	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/provisioning/observe"
 )
 
 // isHeld reports whether nothing is rendered for the Cluster: it is an imported one, or its
@@ -87,22 +85,7 @@ func isOurs(cluster *provv1.Cluster, obj client.Object) bool {
 	if ref := metav1.GetControllerOf(obj); ref != nil {
 		return ref.UID == cluster.UID
 	}
-	return isRendered(cluster.Name, obj) && len(obj.GetOwnerReferences()) == 0
-}
-
-// isRendered reports whether this controller has written an object for a Cluster of the name.
-func isRendered(name string, obj client.Object) bool {
-	return obj.GetAnnotations()[apply.HashAnnotation] != "" && obj.GetLabels()[rkev1.ClusterNameLabel] == name
-}
-
-// belongs reports whether this controller has written an object for the CAPI Cluster: the object
-// names it as an owner, or was restored from a backup without owners.
-func belongs(cluster *clusterv1.Cluster, obj client.Object) bool {
-	if cluster == nil || !isRendered(cluster.Name, obj) {
-		return false
-	}
-	owners := obj.GetOwnerReferences()
-	return len(owners) == 0 || slices.ContainsFunc(owners, func(ref metav1.OwnerReference) bool { return ref.UID == cluster.UID })
+	return observe.IsRendered(cluster.Name, obj) && len(obj.GetOwnerReferences()) == 0
 }
 
 // taken reports an object of a needed name that belongs to somebody else.

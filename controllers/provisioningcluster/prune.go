@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/provisioning/observe"
 )
 
 // prune deletes the MachineDeployments and MachineHealthChecks that are no longer rendered, and the
@@ -43,7 +44,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	}
 	for i := range checks.Items {
 		check := &checks.Items[i]
-		if rendered["MachineHealthCheck/"+check.Name] || slices.Contains(s.rendered.Keep, check.Name) || !belongs(s.capi, check) {
+		if rendered["MachineHealthCheck/"+check.Name] || slices.Contains(s.rendered.Keep, check.Name) || !observe.Belongs(s.capi, check) {
 			continue
 		}
 		if err := r.remove(ctx, check, "MachineHealthCheck"); err != nil {
@@ -76,7 +77,7 @@ func (r *Reconciler) pruneTemplates(ctx context.Context, s *scope, used, kinds m
 		}
 		for i := range templates.Items {
 			template := &templates.Items[i]
-			if used[kind+"/"+template.GetName()] || !belongs(s.capi, template) {
+			if used[kind+"/"+template.GetName()] || !observe.Belongs(s.capi, template) {
 				continue
 			}
 			if err := r.remove(ctx, template, kind); err != nil {

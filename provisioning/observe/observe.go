@@ -1,0 +1,144 @@
+// Package observe reads the objects that a rendering of a provisioning Cluster depends on. The
+// controller, admission and the command line share it, so that a preview sees what the controller
+// sees.
+package observe
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/provisioning"
+)
+
+// Observer reads the objects of provisioning Clusters.
+type Observer struct {
+	// Client reads, from its cache if it has one.
+	Client client.Client
+	// Watch is called with each driver's kind before an object of it is read; optional.
+	Watch func(gvk schema.GroupVersionKind) error
+}
+
+// Belongs reports whether Drover has written an object for the CAPI Cluster: the object names it as
+// an owner, or was restored from a backup without owners.
+func Belongs(cluster *clusterv1.Cluster, obj client.Object) bool {
+	if cluster == nil || !IsRendered(cluster.Name, obj) {
+		return false
+	}
+	owners := obj.GetOwnerReferences()
+	for _, owner := range owners {
+		if owner.UID == cluster.UID {
+			return true
+		}
+	}
+	return len(owners) == 0
+}
+
+// IsRendered reports whether Drover has written an object for a Cluster of the name.
+func IsRendered(name string, obj client.Object) bool {
+	return obj.GetAnnotations()[apply.HashAnnotation] != "" && obj.GetLabels()[rkev1.ClusterNameLabel] == name
+}
+
+// Input reads what a rendering of the Cluster depends on. capi is its CAPI Cluster; nil while there
+// is none. It fails if an object cannot be read; an object that does not exist is no failure.
+func (o Observer) Input(ctx context.Context, cluster *provv1.Cluster, capi *clusterv1.Cluster) (provisioning.Input, error) {
+	in := provisioning.Input{Cluster: cluster, Pools: map[string]provisioning.PoolInput{}}
+	list := &clusterv1.MachineDeploymentList{}
+	if err := o.Client.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{rkev1.ClusterNameLabel: cluster.Name}); err != nil {
+		return in, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	for i := range list.Items {
+		one := &list.Items[i]
+		pool := one.Labels[rkev1.MachinePoolLabel]
+		if Belongs(capi, one) && one.Name == provisioning.Name(cluster.Name, pool) {
+			in.Pools[pool] = provisioning.PoolInput{Deployment: one}
+		}
+	}
+	for i := range cluster.Spec.RKEConfig.MachinePools {
+		pool := &cluster.Spec.RKEConfig.MachinePools[i]
+		found, err := o.pool(ctx, cluster, pool, in.Pools[pool.Name])
+		if err != nil {
+			return in, err
+		}
+		in.Pools[pool.Name] = found
+	}
+	return in, nil
+}
+
+// pool reads the Config and the machine template of a pool.
+func (o Observer) pool(ctx context.Context, cluster *provv1.Cluster, pool *provv1.MachinePool, in provisioning.PoolInput) (provisioning.PoolInput, error) {
+	if in.Deployment != nil {
+		ref := in.Deployment.Spec.Template.Spec.InfrastructureRef
+		template, err := o.read(ctx, rkev1.MachineGroupVersion.WithKind(ref.Kind), cluster.Namespace, ref.Name)
+		if err != nil {
+			return in, err
+		}
+		in.Template = template
+	}
+	ref := pool.MachineConfigRef
+	config, err := o.read(ctx, rkev1.MachineConfigGroupVersion.WithKind(ref.Kind), cluster.Namespace, ref.Name)
+	if err != nil {
+		return in, err
+	}
+	in.Config, in.Refused = Usable(cluster, pool.Name, ref, config)
+	return in, nil
+}
+
+// Usable returns the Config if the Cluster may use it, or else why it may not. The Config is nil if
+// it does not exist.
+func Usable(cluster *provv1.Cluster, pool string, ref provv1.ConfigReference, config *unstructured.Unstructured) (*unstructured.Unstructured, *provisioning.Finding) {
+	if config == nil {
+		return nil, &provisioning.Finding{Pool: pool, Reason: provv1.ConfigMissingReason, Message: fmt.Sprintf(
+			"%s %s does not exist in namespace %s: create it, or name another in machineConfigRef", ref.Kind, ref.Name, cluster.Namespace)}
+	}
+	if owner := metav1.GetControllerOf(config); owner != nil && owner.UID != cluster.UID {
+		return nil, &provisioning.Finding{Pool: pool, Reason: provv1.ConfigTakenReason, Message: fmt.Sprintf(
+			"%s %s belongs to %s %s: create a Config of its own for this Cluster", ref.Kind, ref.Name, owner.Kind, owner.Name)}
+	}
+	return config, nil
+}
+
+// read reads an object of a driver's kind; nil if it or its kind does not exist.
+func (o Observer) read(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	if gvk.Kind == "" || name == "" {
+		return nil, nil
+	}
+	// The manager's cache has all CRDs. A mapper would ask the API server for each unknown kind that a
+	// user writes.
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	err := o.Client.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(gvk.Group, gvk.Kind)}, crd)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind %s: %w", gvk.Kind, err)
+	}
+	if o.Watch != nil {
+		if err := o.Watch(gvk); err != nil {
+			return nil, err
+		}
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	err = o.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
+	}
+	return obj, nil
+}
