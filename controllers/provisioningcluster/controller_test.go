@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,6 +48,7 @@ func newWorld(t *testing.T, change func(*provv1.Cluster)) *world {
 	require.NoError(t, clusterv1.AddToScheme(scheme))
 	require.NoError(t, rkev1.AddToScheme(scheme))
 	require.NoError(t, provv1.AddToScheme(scheme))
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
 	w := &world{client: testkit.Client(t, scheme)}
 	w.r = provisioningcluster.New(provisioningcluster.Options{Client: w.client, Reader: w.client})
 	namespace := testkit.Namespace(t)

@@ -70,6 +70,13 @@ func (r *Reconciler) pruneTemplates(ctx context.Context, s *scope, used, kinds m
 		used[ref.Kind+"/"+ref.Name] = true
 	}
 	for kind := range kinds {
+		served, err := observe.Observer{Client: r.Client}.IsServed(ctx, rkev1.MachineGroupVersion.WithKind(kind))
+		if err != nil {
+			return err
+		}
+		if !served {
+			continue
+		}
 		templates := &unstructured.UnstructuredList{}
 		templates.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind(kind + "List"))
 		if err := r.Client.List(ctx, templates, ofCluster(s)...); err != nil {

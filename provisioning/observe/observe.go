@@ -6,6 +6,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,16 +116,9 @@ func (o Observer) read(ctx context.Context, gvk schema.GroupVersionKind, namespa
 	if gvk.Kind == "" || name == "" {
 		return nil, nil
 	}
-	// The manager's cache has all CRDs. A mapper would ask the API server for each unknown kind that a
-	// user writes.
-	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	err := o.Client.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(gvk.Group, gvk.Kind)}, crd)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("finding the kind %s: %w", gvk.Kind, err)
+	served, err := o.IsServed(ctx, gvk)
+	if err != nil || !served {
+		return nil, err
 	}
 	if o.Watch != nil {
 		if err := o.Watch(gvk); err != nil {
@@ -141,4 +135,21 @@ func (o Observer) read(ctx context.Context, gvk schema.GroupVersionKind, namespa
 		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
 	}
 	return obj, nil
+}
+
+// IsServed reports whether the API server serves a driver's kind. The manager's cache has the CRDs of
+// drivers. A mapper would ask the API server for each unknown kind that a user writes, and a cache
+// would wait for a kind that is not served.
+func (o Observer) IsServed(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := o.Client.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(gvk.Group, gvk.Kind)}, crd)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("finding the kind %s: %w", gvk.Kind, err)
+	}
+	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	}), nil
 }
