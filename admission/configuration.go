@@ -173,6 +173,6 @@ func Register(mgr manager.Manager, trustedCredentialNamespaces []string, catalog
 	server.Register(ControlPlaneWarningsPath, &admission.Webhook{Handler: &ControlPlaneWarnings{Catalogue: catalogue}})
 	server.Register(PoolsPath, &admission.Webhook{Handler: &Pools{Reader: mgr.GetAPIReader()}})
 	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{Client: mgr.GetClient()}})
-	server.Register(RenderedPath, &admission.Webhook{Handler: &Rendered{Reader: mgr.GetAPIReader()}})
+	server.Register(RenderedPath, &admission.Webhook{Handler: &Rendered{Reader: mgr.GetClient()}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})
 }

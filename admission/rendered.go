@@ -24,7 +24,8 @@ const RenderedPath = "/validate-drover-rendered"
 // Rendered is the webhook for the deletion of objects that a provisioning Cluster renders. Their
 // deletion would delete servers that the Cluster then creates again.
 type Rendered struct {
-	// Reader reads provisioning and CAPI Clusters past the cache.
+	// Reader reads provisioning and CAPI Clusters. A cache may lag behind: a deletion that is rejected
+	// too early is tried again by its controller.
 	Reader client.Reader
 }
 
