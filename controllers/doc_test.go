@@ -32,10 +32,10 @@ func TestDoc_namesEveryLoopAndOneWriterPerLine(t *testing.T) {
 	writers, objects := map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		columns := strings.TrimPrefix(strings.TrimRight(line, "\n"), "//\t")
-		if columns == strings.TrimRight(line, "\n") || len(columns) < 67 || strings.HasPrefix(columns, "object") || strings.HasPrefix(columns, "-") {
+		if columns == strings.TrimRight(line, "\n") || len(columns) < 70 || strings.HasPrefix(columns, "object") || strings.HasPrefix(columns, "-") {
 			continue
 		}
-		object, writer := strings.TrimSpace(columns[:50]), strings.TrimSpace(columns[50:67])
+		object, writer := strings.TrimSpace(columns[:50]), strings.TrimSpace(columns[50:70])
 		require.Subset(t, known, strings.Split(writer, ", "), line)
 		require.False(t, objects[object], "two writers of %s", object)
 		writers[writer], objects[object] = true, true
