@@ -7,6 +7,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	"github.com/drover-project/drover/crdgen"
 )
 
 // Input is everything that the objects of a Cluster depend on.
@@ -21,6 +22,9 @@ type Input struct {
 type PoolInput struct {
 	// Config is the driver's options; nil if the pool has none that it may use.
 	Config *unstructured.Unstructured
+	// Fields are the options of the Config's driver by their names; without them, a value is never
+	// shown, and no option equals its default.
+	Fields map[string]crdgen.Field
 	// Refused says why the pool has no Config, with a reason of api/provisioning/v1.
 	Refused *Finding
 	// Deployment is the pool's MachineDeployment; nil before the first rendering.

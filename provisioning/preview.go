@@ -18,8 +18,8 @@ type Effect struct {
 	Pool string
 	// Made, Removed and Replaced are numbers of machines.
 	Made, Removed, Replaced int32
-	// Fields are the options of the Config for which machines are replaced.
-	Fields []string
+	// Changes are the options of the Config for which machines are replaced.
+	Changes []string
 	// Waits is true if the machines are replaced only after an approval.
 	Waits bool
 }
@@ -35,7 +35,7 @@ func (e Effect) String() string {
 		if e.Waits {
 			text += " after your approval"
 		}
-		parts = append(parts, text+", because of: "+strings.Join(e.Fields, ", "))
+		parts = append(parts, text+", because of: "+strings.Join(e.Changes, ", "))
 	}
 	if e.Removed > 0 {
 		parts = append(parts, counted(e.Removed)+" deleted")
@@ -99,14 +99,14 @@ func effectOn(pool Pool, in PoolInput, templates map[string]clusterv1.ContractVe
 	}
 	effect.Made, effect.Removed = max(wanted-present, 0), max(present-wanted, 0)
 	if template, rendered := templates[pool.Name]; rendered && template != in.Deployment.Spec.Template.Spec.InfrastructureRef {
-		effect.Replaced, effect.Fields = min(present, wanted), changedFields(in)
+		effect.Replaced, effect.Changes = min(present, wanted), changes(in)
 	}
 	if out.Pending == nil {
 		return effect
 	}
 	for _, pending := range out.Pending.Pools {
 		if pending.Name == pool.Name {
-			effect.Replaced, effect.Fields, effect.Waits = min(present, wanted), pending.Fields, true
+			effect.Replaced, effect.Changes, effect.Waits = min(present, wanted), pending.Changes, true
 		}
 	}
 	return effect

@@ -15,6 +15,7 @@ import (
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/provisioning"
 	"github.com/drover-project/drover/testkit/golden"
 )
@@ -153,6 +154,25 @@ func TestRender_template(t *testing.T) {
 	}
 }
 
+// TestRender_default: an option that the template lacks does not differ from its default, and a value is
+// shown only if it is no secret.
+func TestRender_default(t *testing.T) {
+	in := made(t, load(t, "testdata/workers.yaml"))
+	before := templateOf(t, in, "workers")
+	pool := in.Pools["workers"]
+	pool.Fields = map[string]crdgen.Field{"size": {Name: "size"}, "sshPort": {Name: "sshPort", Default: int64(22)}, "token": {Name: "token", Secret: true}}
+	in.Pools["workers"] = pool
+	pool.Config.SetGeneration(9)
+	pool.Config.Object["sshPort"] = "22"
+	require.Equal(t, before, templateOf(t, in, "workers"))
+	pool.Config.Object["sshPort"] = "2222"
+	require.NotEqual(t, before, templateOf(t, in, "workers"))
+	pool.Config.Object["size"], pool.Config.Object["token"], pool.Config.Object["unknown"] = "s-8vcpu-16gb", "hidden", "hidden"
+	effects, _, err := provisioning.Preview(in)
+	require.NoError(t, err)
+	require.Equal(t, "pool workers: 2 machines are replaced, because of: size from s-4vcpu-8gb to s-8vcpu-16gb, sshPort from none to 2222, token, unknown", effects[0].String())
+}
+
 // TestRender_unchangedConfig: the generation that a template notes decides, before the options do.
 // A driver's new default changes the options of a Config and not its generation.
 func TestRender_unchangedConfig(t *testing.T) {
@@ -239,7 +259,7 @@ func TestRender_replacement(t *testing.T) {
 	pending, used := render(provv1.ReplaceOnApproval, "")
 	require.Equal(t, before, used)
 	// The pool "scaled" has the same Config, and no number of machines of its own yet.
-	require.Equal(t, []provv1.PendingPool{{Name: "workers", Machines: 2, Fields: []string{"size"}}}, pending.Pools)
+	require.Equal(t, []provv1.PendingPool{{Name: "workers", Machines: 2, Changes: []string{"size"}}}, pending.Pools)
 	in.Cluster.Spec.RKEConfig.MachinePools[2].Quantity = new(int32(5))
 	_, used = render(provv1.ReplaceOnApproval, "")
 	require.Equal(t, before, used, "further machines are as the others")

@@ -3,10 +3,10 @@ package provisioning
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
-	"slices"
+	"fmt"
+	"strings"
+	"unicode"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
@@ -17,7 +17,7 @@ import (
 type replacement struct {
 	pool     string
 	machines int32
-	fields   []string
+	changes  []string
 	// from and to are the templates.
 	from, to string
 }
@@ -40,27 +40,45 @@ func (r *renderer) replacements() ([]replacement, error) {
 		used := in.Deployment.Spec.Template.Spec.InfrastructureRef
 		from, to := used.Kind+"/"+used.Name, template.GetKind()+"/"+template.GetName()
 		if machines > 0 && from != to {
-			all = append(all, replacement{pool: pool.Name, machines: machines, fields: changedFields(in), from: from, to: to})
+			all = append(all, replacement{pool: pool.Name, machines: machines, changes: changes(in), from: from, to: to})
 		}
 	}
 	return all, nil
 }
 
-// changedFields are the names of the options that differ between a pool's template and its Config.
-// It names no values, because some are secrets.
-func changedFields(in PoolInput) []string {
+// maxShown is the longest value of an option that is shown.
+const maxShown = 40
+
+// changes describes the options for which a pool's machines are replaced. It shows a value only if
+// the driver's fields say that it is not a secret, and if it is short.
+func changes(in PoolInput) []string {
 	if in.Template == nil || in.Template.GetKind() != templateKind(in.Config.GetKind()) {
-		return []string{"machineConfigRef.kind"}
+		return []string{"the kind of the Config"}
 	}
 	was, is := templateOptions(in.Template), Options(in.Config)
-	names := slices.Collect(maps.Keys(is))
-	for name := range was {
-		if _, both := is[name]; !both {
-			names = append(names, name)
+	names := changedOptions(in)
+	for i, name := range names {
+		field, known := in.Fields[name]
+		if !known || field.Secret || field.File || field.Credential != "" {
+			continue
+		}
+		if from, to := shown(was[name]), shown(is[name]); from != "" && to != "" {
+			names[i] = name + " from " + from + " to " + to
 		}
 	}
-	slices.Sort(names)
-	return slices.DeleteFunc(names, func(name string) bool { return equality.Semantic.DeepEqual(was[name], is[name]) })
+	return names
+}
+
+// shown returns a value as a word; empty if it is too long for a sentence.
+func shown(value any) string {
+	if value == nil {
+		return "none"
+	}
+	text := fmt.Sprint(value)
+	if len(text) > maxShown || strings.ContainsFunc(text, unicode.IsControl) {
+		return ""
+	}
+	return text
 }
 
 // pendingID identifies a set of replacements: an approval names it.
@@ -88,7 +106,7 @@ func (r *renderer) decideReplacements() error {
 	}
 	r.waits = map[string]bool{}
 	for _, one := range all {
-		pending.Pools = append(pending.Pools, provv1.PendingPool{Name: one.pool, Machines: one.machines, Fields: one.fields})
+		pending.Pools = append(pending.Pools, provv1.PendingPool{Name: one.pool, Machines: one.machines, Changes: one.changes})
 		r.waits[one.pool] = true
 	}
 	r.out.Pending = pending

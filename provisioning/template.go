@@ -15,6 +15,7 @@ import (
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
 )
 
 // machineGroup is the group of machine templates.
@@ -53,7 +54,7 @@ func isEmpty(value any) bool {
 // machineTemplate renders the machine template of a pool: the one in use if it has the options of
 // the Config, or else a new one.
 func machineTemplate(cluster *provv1.Cluster, pool *provv1.MachinePool, in PoolInput) (*unstructured.Unstructured, error) {
-	if in.Template != nil && in.Template.GetKind() == templateKind(in.Config.GetKind()) && (isFrom(in.Template, in.Config) || hasOptions(in.Template, Options(in.Config))) {
+	if in.Template != nil && in.Template.GetKind() == templateKind(in.Config.GetKind()) && (isFrom(in.Template, in.Config) || len(changedOptions(in)) == 0) {
 		return noted(cluster, pool, in.Template.GetName(), templateOptions(in.Template), in.Config), nil
 	}
 	options := Options(in.Config)
@@ -73,15 +74,34 @@ func isFrom(template, config *unstructured.Unstructured) bool {
 		noted[provv1.ConfigGenerationAnnotation] == strconv.FormatInt(config.GetGeneration(), 10)
 }
 
-// hasOptions reports whether a template has these options.
-func hasOptions(template *unstructured.Unstructured, options map[string]any) bool {
-	has := templateOptions(template)
-	for key := range options {
-		if !equality.Semantic.DeepEqual(has[key], options[key]) {
-			return false
+// changedOptions are the names of the options that differ between a pool's template and its Config. An
+// option that the template lacks does not differ from its default.
+func changedOptions(in PoolInput) []string {
+	was, is := templateOptions(in.Template), Options(in.Config)
+	var names []string
+	for name, value := range is {
+		earlier, had := was[name]
+		if had && !equality.Semantic.DeepEqual(earlier, value) || !had && !isDefault(in.Fields[name], value) {
+			names = append(names, name)
 		}
 	}
-	return len(has) == len(options)
+	for name := range was {
+		if _, has := is[name]; !has {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// isDefault reports whether a value is the one that the schema of the Config fills in.
+func isDefault(field crdgen.Field, value any) bool {
+	for _, known := range []any{field.Preset, field.Default} {
+		if known != nil {
+			return fmt.Sprint(known) == fmt.Sprint(value)
+		}
+	}
+	return false
 }
 
 // templateOptions returns the driver's options of a template, without empty values.

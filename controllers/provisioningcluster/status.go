@@ -106,7 +106,7 @@ func (r *Reconciler) reportPools(s *scope) metav1.Condition {
 func (s *scope) pending() string {
 	var pools []string
 	for _, pool := range s.rendered.Pending.Pools {
-		pools = append(pools, fmt.Sprintf("pool %s: %d machines differ from their Config in %s", pool.Name, pool.Machines, strings.Join(pool.Fields, ", ")))
+		pools = append(pools, fmt.Sprintf("pool %s: %d machines differ from their Config in %s", pool.Name, pool.Machines, strings.Join(pool.Changes, ", ")))
 	}
 	text := strings.Join(pools, "; ")
 	if s.Spec.RKEConfig.MachineReplacement == provv1.ReplaceNever {

@@ -67,11 +67,21 @@ func (o Observer) Input(ctx context.Context, cluster *provv1.Cluster, capi *clus
 			in.Pools[pool] = provisioning.PoolInput{Deployment: one}
 		}
 	}
+	fields := map[schema.GroupVersionKind]map[string]crdgen.Field{}
 	for i := range cluster.Spec.RKEConfig.MachinePools {
 		pool := &cluster.Spec.RKEConfig.MachinePools[i]
 		found, err := o.pool(ctx, cluster, pool, in.Pools[pool.Name])
 		if err != nil {
 			return in, err
+		}
+		if found.Config != nil && found.Deployment != nil {
+			kind := found.Config.GroupVersionKind()
+			if fields[kind] == nil {
+				if fields[kind], err = o.fields(ctx, kind); err != nil {
+					return in, err
+				}
+			}
+			found.Fields = fields[kind]
 		}
 		in.Pools[pool.Name] = found
 	}
@@ -141,15 +151,41 @@ func (o Observer) read(ctx context.Context, gvk schema.GroupVersionKind, namespa
 // drivers. A mapper would ask the API server for each unknown kind that a user writes, and a cache
 // would wait for a kind that is not served.
 func (o Observer) IsServed(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err := o.Client.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(gvk.Group, gvk.Kind)}, crd)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("finding the kind %s: %w", gvk.Kind, err)
+	crd, err := o.definition(ctx, gvk)
+	if crd == nil || err != nil {
+		return false, err
 	}
 	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
 	}), nil
+}
+
+// fields reads the options of a Config's driver. They are empty for a CRD that Drover did not make.
+func (o Observer) fields(ctx context.Context, gvk schema.GroupVersionKind) (map[string]crdgen.Field, error) {
+	crd, err := o.definition(ctx, gvk)
+	if crd == nil || err != nil {
+		return nil, err
+	}
+	list, err := crdgen.FieldsFromCRD(crd)
+	if err != nil {
+		return nil, nil //nolint:nilerr // without the fields, values are not shown, and no default is known
+	}
+	fields := make(map[string]crdgen.Field, len(list))
+	for _, field := range list {
+		fields[field.Name] = field
+	}
+	return fields, nil
+}
+
+// definition reads the CRD of a kind; nil if there is none.
+func (o Observer) definition(ctx context.Context, gvk schema.GroupVersionKind) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := o.Client.Get(ctx, client.ObjectKey{Name: crdgen.CRDName(gvk.Group, gvk.Kind)}, crd)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind %s: %w", gvk.Kind, err)
+	}
+	return crd, nil
 }

@@ -223,10 +223,11 @@ type PendingPool struct {
 	Name string `json:"name"`
 	// Machines is the number of machines that would be replaced.
 	Machines int32 `json:"machines"`
-	// Fields are the options of the Config that have changed.
+	// Changes are the options of the Config that have changed, with their values if these are not
+	// secrets.
 	// +optional
 	// +listType=atomic
-	Fields []string `json:"fields,omitempty"`
+	Changes []string `json:"changes,omitempty"`
 }
 
 // PoolStatus counts the machines of a pool.
