@@ -84,9 +84,15 @@ func preview(ctx context.Context, c client.Client, cluster *provv1.Cluster, conf
 			in.Pools[name] = pool
 		}
 	}
+	return warningsOf(in)
+}
+
+// warningsOf returns warnings about the machines that a rendering replaces or deletes, and about parts
+// that are held back.
+func warningsOf(in provisioning.Input) []string {
 	effects, out, err := provisioning.Preview(in)
 	if err != nil {
-		return nil
+		return nil // the Cluster's conditions report it
 	}
 	var warnings []string
 	for _, effect := range effects {

@@ -52,8 +52,21 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return admission.Allowed("")
 	}
-	found := problem{}
-	if req.Operation == admissionv1.Create {
+	found, err := h.check(ctx, obj, old)
+	switch {
+	case err != nil:
+		return admission.Errored(http.StatusInternalServerError, err)
+	case found.text == "":
+		return admission.Allowed("").WithWarnings(h.previewConfig(ctx, obj, old)...)
+	case found.waits, found.curable && ptr.Deref(req.DryRun, false):
+		return admission.Allowed("").WithWarnings(found.text)
+	}
+	return admission.Denied(found.text)
+}
+
+// check returns the first problem of an object; old is nil for a new one.
+func (h *MachineKinds) check(ctx context.Context, obj, old *unstructured.Unstructured) (found problem, err error) {
+	if old == nil {
 		found, err = h.checkDriver(ctx, obj.GetKind())
 	}
 	if name := credentialOf(obj); err == nil && found.text == "" && name != "" && (old == nil || credentialOf(old) != name) {
@@ -62,23 +75,13 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	if err == nil && found.text == "" {
 		found, err = h.checkUserData(ctx, obj, old)
 	}
-	switch {
-	case err != nil:
-		return admission.Errored(http.StatusInternalServerError, err)
-	case found.text == "" && strings.HasSuffix(obj.GetKind(), "Config") && old != nil:
-		return admission.Allowed("").WithWarnings(h.previewConfig(ctx, obj, old)...)
-	case found.text == "":
-		return admission.Allowed("")
-	case found.waits, found.curable && ptr.Deref(req.DryRun, false):
-		return admission.Allowed("").WithWarnings(found.text)
-	}
-	return admission.Denied(found.text)
+	return found, err
 }
 
 // previewConfig returns warnings about the machines that a change of a Config replaces, in each
 // Cluster that names it.
 func (h *MachineKinds) previewConfig(ctx context.Context, obj, old *unstructured.Unstructured) []string {
-	if h.Client == nil {
+	if h.Client == nil || old == nil || !strings.HasSuffix(obj.GetKind(), "Config") {
 		return nil
 	}
 	changed := obj.DeepCopy()

@@ -76,15 +76,15 @@ func TestFields(t *testing.T) {
 
 // truth sets booleans to true: a random one may be false.
 func truth(value reflect.Value) {
-	switch value.Kind() {
-	case reflect.Bool:
+	switch kind := value.Kind(); {
+	case kind == reflect.Bool:
 		value.SetBool(true)
-	case reflect.Pointer:
+	case kind == reflect.Pointer:
 		truth(value.Elem())
-	case reflect.Struct:
-		for i := range value.NumField() {
-			if value.Field(i).CanSet() {
-				truth(value.Field(i))
+	case kind == reflect.Struct:
+		for _, field := range value.Fields() {
+			if field.CanSet() {
+				truth(field)
 			}
 		}
 	}

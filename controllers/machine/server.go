@@ -42,7 +42,8 @@ func (r *Reconciler) collectState(_ context.Context, s *scope) error {
 		// After this, the scans write the condition.
 		message := fmt.Sprintf("it is unknown whether the server still exists, because Drover cannot list the servers of driver %s", r.kind.Driver)
 		if clouds.Of(r.kind.Driver).Lists {
-			message = fmt.Sprintf("the manager has not checked yet whether the cloud lists the server. It checks every --scan-interval; drover gc -n %s checks now", s.GetNamespace())
+			// clusterctl shows one line of 100 characters.
+			message = "the manager has not checked yet whether the cloud lists the server. It checks every --scan-interval"
 		}
 		s.conditions.Set(rkev1.ServerExistsCondition, metav1.ConditionUnknown, rkev1.ServerNotSeenReason, message)
 	}
