@@ -76,16 +76,17 @@ func TestFields(t *testing.T) {
 
 // truth sets booleans to true: a random one may be false.
 func truth(value reflect.Value) {
-	switch kind := value.Kind(); {
-	case kind == reflect.Bool:
+	switch value.Kind() {
+	case reflect.Bool:
 		value.SetBool(true)
-	case kind == reflect.Pointer:
+	case reflect.Pointer:
 		truth(value.Elem())
-	case kind == reflect.Struct:
+	case reflect.Struct:
 		for _, field := range value.Fields() {
 			if field.CanSet() {
 				truth(field)
 			}
 		}
+	default:
 	}
 }
