@@ -29,7 +29,7 @@ const ClustersPath = "/validate-provisioning-cattle-io-v1-cluster"
 // labels. It warns of fields that have no effect, and of machines that are replaced or deleted. The
 // renderer and the planner check again.
 type Clusters struct {
-	// Client reads the objects of the Cluster for the preview; without it, there is no preview.
+	// Client reads the objects of the Cluster for the preview. Optional: without it, nothing is previewed.
 	Client client.Client
 }
 

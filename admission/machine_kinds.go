@@ -34,8 +34,8 @@ type MachineKinds struct {
 	// Live reads the metadata of credential Secrets, and NodeDrivers that the cache does not know
 	// yet.
 	Live client.Reader
-	// Client reads Clusters and their objects for the preview of a changed Config; without it, there
-	// is no preview.
+	// Client reads Clusters and their objects for the preview of a changed Config. Optional: without
+	// it, nothing is previewed.
 	Client client.Client
 	// TrustedCredentialNamespaces are the same as for the machines' controller.
 	TrustedCredentialNamespaces []string

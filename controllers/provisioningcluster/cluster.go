@@ -88,7 +88,7 @@ func isOurs(cluster *provv1.Cluster, obj client.Object) bool {
 	return observe.IsRendered(cluster.Name, obj) && len(obj.GetOwnerReferences()) == 0
 }
 
-// taken reports an object of a needed name that belongs to somebody else.
+// taken reports an object of a needed name that belongs to another owner.
 func taken(obj client.Object, kind string) error {
 	owner := "it has no owner"
 	if refs := obj.GetOwnerReferences(); len(refs) > 0 {

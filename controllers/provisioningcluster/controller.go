@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -113,7 +114,10 @@ func (r *Reconciler) bringForward(ctx context.Context, s *scope) error {
 		step.Of(provv1.RKEClusterCondition, "", r.apply),
 		step.Of(provv1.RKEClusterCondition, provv1.RenderedReason, r.prune))
 	if err != nil {
-		s.conditions.Repeat(provv1.ReadyCondition, *s.conditions.Get(provv1.RKEClusterCondition))
+		// A conflict is tried again and sets no condition.
+		if found := s.conditions.Get(provv1.RKEClusterCondition); found != nil && found.Status != metav1.ConditionTrue {
+			s.conditions.Repeat(provv1.ReadyCondition, *found)
+		}
 		return err
 	}
 	return r.report(ctx, s)

@@ -2,16 +2,20 @@ package provisioningcluster_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -277,6 +281,25 @@ func TestReconcile_names(t *testing.T) {
 	w.reconcile(t)
 	testkit.ExpectCondition(t, w.cluster, provv1.RKEClusterCondition, metav1.ConditionFalse, provv1.NameTakenReason)
 	require.Equal(t, "other", w.deployment(t, "one-workers").Spec.ClusterName)
+}
+
+// TestReconcile_conflict: a conflict before anything is reported is tried again.
+func TestReconcile_conflict(t *testing.T) {
+	w := newWorld(t, nil)
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "digitaloceanconfigs"}, "server", errors.New("changed"))
+	w.r = provisioningcluster.New(provisioningcluster.Options{Reader: w.client, Client: testkit.Writes(w.client, func(write string, do func() error) error {
+		if strings.Contains(strings.ToLower(write), "config") {
+			return conflict
+		}
+		return do()
+	})})
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
+	require.NoError(t, err)
+	testkit.ExpectExists(t, w.client, w.cluster)
+	testkit.ExpectNoCondition(t, w.cluster, provv1.RKEClusterCondition)
+	w.r = provisioningcluster.New(provisioningcluster.Options{Client: w.client, Reader: w.client})
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.cluster, provv1.RKEClusterCondition, metav1.ConditionTrue, provv1.RenderedReason)
 }
 
 // TestReconcile_restored: objects that come from a backup without owners are the Cluster's again.
