@@ -93,7 +93,6 @@ var notSeen = map[string]string{
 	"patch events":                                                                          "an event that comes again is counted up in the one that is there, some minutes later",
 	"patch events.events.k8s.io":                                                            "the same",
 	"get machinesets.cluster.x-k8s.io":                                                      "who owns the CAPI Machine of a machine that came from a backup; see controllers/machine TestRestore_ownerIsNotThere",
-	"get machinedeployments.cluster.x-k8s.io":                                               "the same",
 	"get *.controlplane.cluster.x-k8s.io":                                                   "the same",
 	"update nodedrivers/finalizers.management.cattle.io":                                    "asked for by an API server with OwnerReferencesPermissionEnforcement",
 	"update clusters/finalizers.provisioning.cattle.io":                                     "the same",

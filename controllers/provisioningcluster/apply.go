@@ -95,6 +95,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 		custom.SetGroupVersionKind(gvk)
 	}
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(obj), live)
+	if apierrors.IsNotFound(err) { // the cache may be behind, and an object of another owner must stay
+		err = r.Reader.Get(ctx, client.ObjectKeyFromObject(obj), live)
+	}
 	switch {
 	case err == nil:
 		if _, isCluster := obj.(*clusterv1.Cluster); !isCluster && !observe.Belongs(s.capi, live) {
