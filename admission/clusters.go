@@ -141,8 +141,8 @@ func checkCluster(before, after *provv1.Cluster) error {
 
 // belowConfig names the fields of an RKEControlPlane as a Cluster has them.
 func belowConfig(err error) error {
-	if rest, found := strings.CutPrefix(err.Error(), "spec."); found && !strings.HasPrefix(rest, "agentEnvVars") {
-		return fmt.Errorf("spec.rkeConfig.%s", rest)
+	if rest, found := strings.CutPrefix(err.Error(), "spec."); found {
+		return fmt.Errorf("spec.%s", provisioning.Path(rest))
 	}
 	return err
 }

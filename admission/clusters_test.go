@@ -34,7 +34,10 @@ func TestClusters(t *testing.T) {
 		"a label for Nodes": {spec: `{rkeConfig: {machinePools: [{name: a, workerRole: true, labels: {node.cluster.x-k8s.io/a: b, team: shop}, machineConfigRef: {kind: XConfig, name: a}}]}}`},
 		"a changed range": {before: `{rkeConfig: {machineGlobalConfig: {cluster-cidr: 10.1.0.0/16}}}`, spec: `{rkeConfig: {machineGlobalConfig: {cluster-cidr: 10.2.0.0/16}}}`,
 			refusal: "spec.rkeConfig.machineGlobalConfig"},
-		"without effect": {spec: `{enableNetworkPolicy: true, rkeConfig: {chartValues: {rke2-calico: {}}}}`, warning: "these fields of spec have no effect: enableNetworkPolicy, rkeConfig.chartValues"},
+		"without effect": {spec: `{enableNetworkPolicy: true, localClusterAuthEndpoint: {enabled: true}, rkeConfig: {rotateCertificates: {generation: 1}}}`,
+			warning: "these fields of spec have no effect: enableNetworkPolicy, localClusterAuthEndpoint, rkeConfig.rotateCertificates"},
+		"chart values":         {spec: `{rkeConfig: {chartValues: {rke2-calico: {a: b}}}}`},
+		"invalid chart values": {spec: `{rkeConfig: {chartValues: {rke2-calico: text}}}`, refusal: "spec.rkeConfig.chartValues.rke2-calico must be a map"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw(t, test.spec)}}

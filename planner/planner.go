@@ -25,6 +25,8 @@ type planner struct {
 	files     []*selector
 	// registries are the files of spec.registries, the same for all machines.
 	registries func() ([]plan.File, error)
+	// chartManifest is the manifest of spec.chartValues, the same for all servers.
+	chartManifest func() ([]byte, error)
 	// room is how many bytes of plans are still given out at this look.
 	room int
 }
@@ -39,6 +41,7 @@ func Plan(c Cluster) Result {
 	slices.SortFunc(c.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
 	p := &planner{Cluster: c, warnings: map[string]bool{}, suggested: map[string]string{}, room: maxDelivered}
 	p.registries = sync.OnceValues(p.registryFiles)
+	p.chartManifest = sync.OnceValues(p.chartConfigs)
 	for _, rule := range clusterRules {
 		if f := rule(p); f != nil {
 			return Result{Reason: f.reason, Message: f.message, Warnings: p.warned()}
@@ -51,12 +54,24 @@ func Plan(c Cluster) Result {
 		r.Machines = append(r.Machines, p.tier(tier, r.Machines)...)
 	}
 	r.Reason, r.Message = summary(r.Machines)
-	if r.Reason == rkev1.ReconciledReason && p.Spec.AdditionalManifest != "" {
-		r.Message += ". " + p.release.Distribution + " applies spec.additionalManifest in its cluster, and reports errors there as events: kubectl -n kube-system describe addons.k3s.cattle.io addons"
+	if fields, addons := p.manifests(); r.Reason == rkev1.ReconciledReason && len(fields) > 0 {
+		r.Message += ". " + p.release.Distribution + " applies " + strings.Join(fields, " and ") + " in its cluster, and reports errors there as events: kubectl -n kube-system describe addons.k3s.cattle.io " + strings.Join(addons, " ")
 	}
 	r.ControlPlaneReady = slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Roles.ControlPlane && isDone(r.Machines, m.Name) })
 	r.Warnings = p.warned()
 	return r
+}
+
+// manifests returns the fields that become manifests, and the distribution's names of them: the names
+// of their files.
+func (p *planner) manifests() (fields, addons []string) {
+	if p.Spec.AdditionalManifest != "" {
+		fields, addons = append(fields, "spec.additionalManifest"), append(addons, "addons")
+	}
+	if content, err := p.chartManifest(); err == nil && len(content) > 0 {
+		fields, addons = append(fields, "spec.chartValues"), append(addons, "managed-chart-config")
+	}
+	return fields, addons
 }
 
 // clusterRules are checked before any machine.
@@ -203,20 +218,8 @@ func (p *planner) preference(m *Machine) int {
 
 // warnOfSpec warns of parts of the specification that have no effect.
 func (p *planner) warnOfSpec() {
-	s := p.Spec
-	for _, field := range []struct {
-		name  string
-		given bool
-	}{
-		{"chartValues", len(s.ChartValues) > 0}, {"localClusterAuthEndpoint", s.LocalClusterAuthEndpoint.Enabled},
-		{"etcdSnapshotCreate", s.ETCDSnapshotCreate != nil}, {"etcdSnapshotRestore", s.ETCDSnapshotRestore != nil},
-		{"rotateCertificates", s.RotateCertificates != nil}, {"rotateEncryptionKeys", s.RotateEncryptionKeys != nil},
-		{"upgradeStrategy.controlPlaneDrainOptions", s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled},
-		{"upgradeStrategy.workerDrainOptions", s.UpgradeStrategy.WorkerDrainOptions.Enabled}, {"dataDirectories.provisioning", s.DataDirectories.Provisioning != ""},
-	} {
-		if field.given {
-			p.warn("spec.%s has no effect yet", field.name)
-		}
+	for _, field := range NotActedOn(&p.Spec) {
+		p.warn("spec.%s has no effect yet", field)
 	}
 	selectors := slices.Clone(p.files)
 	for _, layer := range p.layers {

@@ -2,6 +2,7 @@ package planner_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -61,20 +62,25 @@ func full(t *testing.T, version string) *world {
 
 // TestGoldenPlans has plans to the last field, by distribution and role. The goldens of a release stay: another plan restarts clusters.
 func TestGoldenPlans(t *testing.T) {
-	for name, tt := range map[string]struct{ version, server, other, shown string }{
-		"k3s-all-roles":     {"v1.36.3+k3s1", "etcd control-plane worker", "worker", "server-1"},
-		"k3s-server":        {"v1.36.3+k3s1", "etcd control-plane", "worker", "server-1"},
-		"k3s-worker":        {"v1.36.3+k3s1", "etcd control-plane worker", "worker", "other-2"},
-		"k3s-etcd":          {"v1.36.3+k3s1", "etcd", "control-plane", "server-1"},
-		"k3s-older-worker":  {"v1.33.13+k3s1", "etcd control-plane worker", "worker", "other-2"},
-		"rke2-all-roles":    {"v1.36.3+rke2r1", "etcd control-plane worker", "worker", "server-1"},
-		"rke2-server":       {"v1.36.3+rke2r1", "etcd control-plane", "worker", "server-1"},
-		"rke2-worker":       {"v1.36.3+rke2r1", "etcd control-plane worker", "worker", "other-2"},
-		"rke2-etcd":         {"v1.36.3+rke2r1", "etcd", "control-plane", "server-1"},
-		"rke2-older-server": {"v1.33.13+rke2r2", "etcd control-plane", "worker", "server-1"},
+	const charts = "{managementClusterName: c-m-abcdefgh, chartValues: {rke2-calico: {}, traefik: {replicas: 2}, metrics-server: {args: [--v=2]}}}"
+	for name, tt := range map[string]struct{ version, server, other, shown, more string }{
+		"k3s-all-roles":     {"v1.36.3+k3s1", "etcd control-plane worker", "worker", "server-1", ""},
+		"k3s-server":        {"v1.36.3+k3s1", "etcd control-plane", "worker", "server-1", ""},
+		"k3s-worker":        {"v1.36.3+k3s1", "etcd control-plane worker", "worker", "other-2", ""},
+		"k3s-etcd":          {"v1.36.3+k3s1", "etcd", "control-plane", "server-1", ""},
+		"k3s-older-worker":  {"v1.33.13+k3s1", "etcd control-plane worker", "worker", "other-2", ""},
+		"rke2-all-roles":    {"v1.36.3+rke2r1", "etcd control-plane worker", "worker", "server-1", ""},
+		"rke2-server":       {"v1.36.3+rke2r1", "etcd control-plane", "worker", "server-1", ""},
+		"rke2-worker":       {"v1.36.3+rke2r1", "etcd control-plane worker", "worker", "other-2", ""},
+		"rke2-etcd":         {"v1.36.3+rke2r1", "etcd", "control-plane", "server-1", ""},
+		"rke2-older-server": {"v1.33.13+rke2r2", "etcd control-plane", "worker", "server-1", ""},
+		"k3s-charts":        {"v1.36.3+k3s1", "etcd control-plane worker", "worker", "server-1", charts},
+		"rke2-charts":       {"v1.36.3+rke2r1", "etcd control-plane", "worker", "server-1", charts},
+		"rke2-charts-etcd":  {"v1.36.3+rke2r1", "etcd", "control-plane", "server-1", charts},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := full(t, tt.version)
+			w.spec(cmp.Or(tt.more, "{}"))
 			w.machine("server-1", "{roles: "+tt.server+", external: [203.0.113.1], nodeLabels: {team: shop}}")
 			w.machine("other-2", "{roles: "+tt.other+", external: [203.0.113.2]}")
 			w.plan()

@@ -79,6 +79,9 @@ func CheckSpec(spec *rkev1.RKEControlPlaneSpec) error {
 	if err := checkSnapshots(spec.ETCD); err != nil {
 		return err
 	}
+	if _, err := chartConfigs(spec.ChartValues, spec.ManagementClusterName); err != nil {
+		return err
+	}
 	if spec.Registries == nil {
 		return nil
 	}

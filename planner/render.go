@@ -43,6 +43,7 @@ func (l *look) render() (plan.Plan, error) {
 		{l.isInit(), l.Authorities.plan(l.dataDir())},
 		{!l.Spec.UnmanagedConfig, l.registries},
 		{l.Roles.ControlPlane, l.addons},
+		{l.Roles.ControlPlane, l.charts},
 		{true, l.environment},
 		{true, l.selectedFiles},
 	} {

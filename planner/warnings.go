@@ -38,6 +38,32 @@ func Warnings(catalogue *releases.Catalogue, spec *rkev1.RKEControlPlaneSpec, ru
 	return p.warned()
 }
 
+// notActedOn are the fields of a control plane that are kept and have no effect yet.
+var notActedOn = []struct {
+	field string
+	given func(*rkev1.RKEControlPlaneSpec) bool
+}{
+	{"localClusterAuthEndpoint", func(s *rkev1.RKEControlPlaneSpec) bool { return s.LocalClusterAuthEndpoint.Enabled }},
+	{"etcdSnapshotCreate", func(s *rkev1.RKEControlPlaneSpec) bool { return s.ETCDSnapshotCreate != nil }},
+	{"etcdSnapshotRestore", func(s *rkev1.RKEControlPlaneSpec) bool { return s.ETCDSnapshotRestore != nil }},
+	{"rotateCertificates", func(s *rkev1.RKEControlPlaneSpec) bool { return s.RotateCertificates != nil }},
+	{"rotateEncryptionKeys", func(s *rkev1.RKEControlPlaneSpec) bool { return s.RotateEncryptionKeys != nil }},
+	{"dataDirectories.provisioning", func(s *rkev1.RKEControlPlaneSpec) bool { return s.DataDirectories.Provisioning != "" }},
+	{"upgradeStrategy.controlPlaneDrainOptions", func(s *rkev1.RKEControlPlaneSpec) bool { return s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled }},
+	{"upgradeStrategy.workerDrainOptions", func(s *rkev1.RKEControlPlaneSpec) bool { return s.UpgradeStrategy.WorkerDrainOptions.Enabled }},
+}
+
+// NotActedOn returns the fields of a control plane that are set and have no effect yet, below spec.
+func NotActedOn(spec *rkev1.RKEControlPlaneSpec) []string {
+	var fields []string
+	for _, f := range notActedOn {
+		if f.given(spec) {
+			fields = append(fields, f.field)
+		}
+	}
+	return fields
+}
+
 const notListed = "%s is not in the catalogue of releases; Drover installs it with the data of other releases of its minor version"
 
 func (p *planner) warnOfArguments(where string, config rkev1.Config) {

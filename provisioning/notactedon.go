@@ -1,7 +1,12 @@
 package provisioning
 
 import (
+	"slices"
+	"strings"
+	"unicode"
+
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	"github.com/drover-project/drover/planner"
 )
 
 // field is a field that has no effect.
@@ -13,7 +18,6 @@ type field[T any] struct {
 // clusterFields are the fields of a Cluster that are kept and have no effect.
 var clusterFields = []field[*provv1.ClusterSpec]{
 	{"clusterAPIConfig", func(s *provv1.ClusterSpec) bool { return s.ClusterAPIConfig != nil }},
-	{"localClusterAuthEndpoint", func(s *provv1.ClusterSpec) bool { return s.LocalClusterAuthEndpoint.Enabled }},
 	{"clusterAgentDeploymentCustomization", func(s *provv1.ClusterSpec) bool { return s.ClusterAgentDeploymentCustomization != nil }},
 	{"fleetAgentDeploymentCustomization", func(s *provv1.ClusterSpec) bool { return s.FleetAgentDeploymentCustomization != nil }},
 	{"webhookDeploymentCustomization", func(s *provv1.ClusterSpec) bool { return s.WebhookDeploymentCustomization != nil }},
@@ -21,18 +25,6 @@ var clusterFields = []field[*provv1.ClusterSpec]{
 	{"defaultClusterRoleForProjectMembers", func(s *provv1.ClusterSpec) bool { return s.DefaultClusterRoleForProjectMembers != "" }},
 	{"enableNetworkPolicy", func(s *provv1.ClusterSpec) bool { return s.EnableNetworkPolicy != nil && *s.EnableNetworkPolicy }},
 	{"redeploySystemAgentGeneration", func(s *provv1.ClusterSpec) bool { return s.RedeploySystemAgentGeneration != 0 }},
-}
-
-// configFields are the fields of rkeConfig that are kept and have no effect.
-var configFields = []field[*provv1.RKEConfig]{
-	{"chartValues", func(c *provv1.RKEConfig) bool { return len(c.ChartValues) > 0 }},
-	{"etcdSnapshotCreate", func(c *provv1.RKEConfig) bool { return c.ETCDSnapshotCreate != nil }},
-	{"etcdSnapshotRestore", func(c *provv1.RKEConfig) bool { return c.ETCDSnapshotRestore != nil }},
-	{"rotateCertificates", func(c *provv1.RKEConfig) bool { return c.RotateCertificates != nil }},
-	{"rotateEncryptionKeys", func(c *provv1.RKEConfig) bool { return c.RotateEncryptionKeys != nil }},
-	{"dataDirectories.provisioning", func(c *provv1.RKEConfig) bool { return c.DataDirectories.Provisioning != "" }},
-	{"upgradeStrategy.controlPlaneDrainOptions", func(c *provv1.RKEConfig) bool { return c.UpgradeStrategy.ControlPlaneDrainOptions.Enabled }},
-	{"upgradeStrategy.workerDrainOptions", func(c *provv1.RKEConfig) bool { return c.UpgradeStrategy.WorkerDrainOptions.Enabled }},
 }
 
 // poolFields are the fields of a pool that are kept and have no effect.
@@ -44,19 +36,39 @@ var poolFields = []field[*provv1.MachinePool]{
 }
 
 // NotActedOn returns the paths of the fields of a Cluster that are set and have no effect, below
-// spec. Pools are named by their name.
+// spec. Pools are named by their name. The planner has the list of the fields that the Cluster's
+// RKEControlPlane has, too.
 func NotActedOn(cluster *provv1.Cluster) []string {
 	paths := given("", clusterFields, &cluster.Spec)
 	config := cluster.Spec.RKEConfig
 	if config == nil {
 		return paths
 	}
-	paths = append(paths, given("rkeConfig.", configFields, config)...)
+	for _, field := range planner.NotActedOn(&ControlPlane(cluster).Spec) {
+		paths = append(paths, Path(field))
+	}
 	for i := range config.MachinePools {
 		pool := &config.MachinePools[i]
 		paths = append(paths, given("rkeConfig.machinePools["+pool.Name+"].", poolFields, pool)...)
 	}
 	return paths
+}
+
+// topLevel are the fields that a Cluster has in spec; it has the other fields of its RKEControlPlane in
+// spec.rkeConfig.
+var topLevel = []string{"kubernetesVersion", "agentEnvVars", "localClusterAuthEndpoint"}
+
+// Path returns the path of a field of an RKEControlPlane, below spec, in a Cluster. The field may have
+// more text behind it.
+func Path(field string) string {
+	name := field
+	if end := strings.IndexFunc(field, func(r rune) bool { return !unicode.IsLetter(r) }); end >= 0 {
+		name = field[:end]
+	}
+	if slices.Contains(topLevel, name) {
+		return field
+	}
+	return "rkeConfig." + field
 }
 
 func given[T any](prefix string, fields []field[T], in T) []string {

@@ -328,7 +328,10 @@ func TestNotActedOn(t *testing.T) {
 	in := load(t, "testdata/workers.yaml")
 	require.Empty(t, provisioning.NotActedOn(in.Cluster))
 	in.Cluster.Spec.ClusterAPIConfig = &provv1.ClusterAPIConfig{}
+	in.Cluster.Spec.LocalClusterAuthEndpoint.Enabled = true
 	in.Cluster.Spec.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{}
+	in.Cluster.Spec.RKEConfig.UpgradeStrategy.WorkerDrainOptions.Enabled = true
+	in.Cluster.Spec.RKEConfig.ChartValues = rkev1.Config{"rke2-calico": {}}
 	in.Cluster.Spec.RKEConfig.MachinePools[1].DisplayName = "More"
-	require.Equal(t, []string{"clusterAPIConfig", "rkeConfig.rotateCertificates", "rkeConfig.machinePools[more].displayName"}, provisioning.NotActedOn(in.Cluster))
+	require.Equal(t, []string{"clusterAPIConfig", "localClusterAuthEndpoint", "rkeConfig.rotateCertificates", "rkeConfig.upgradeStrategy.workerDrainOptions", "rkeConfig.machinePools[more].displayName"}, provisioning.NotActedOn(in.Cluster))
 }

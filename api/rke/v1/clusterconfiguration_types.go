@@ -15,8 +15,8 @@ type Config map[string]apiextensionsv1.JSON
 type ClusterConfiguration struct {
 	// +optional
 	UpgradeStrategy ClusterUpgradeStrategy `json:"upgradeStrategy,omitempty,omitzero"`
-	// ChartValues are Helm values for the distribution's own charts, by chart. They are kept and
-	// not yet acted on.
+	// ChartValues are Helm values for the distribution's own charts, by chart. Each becomes a
+	// HelmChartConfig in the cluster. Values for a chart that the distribution lacks have no effect.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
