@@ -76,7 +76,7 @@ var _ = Describe("A cluster of ours", Ordered, func() {
 	It("rests again", func(ctx context.Context) { checkRest(ctx, proxy, namespace, ours, "10s") })
 
 	It("goes and leaves nothing", func(ctx context.Context) {
-		kubectl(ctx, "", "-n", namespace, "delete", "cluster", clusterName, "--timeout", goneLimit.String())
+		kubectl(ctx, "", "-n", namespace, "delete", "clusters.cluster.x-k8s.io", clusterName, "--timeout", goneLimit.String())
 		left := kubectl(ctx, "", "-n", namespace, "get", "machines.cluster.x-k8s.io,digitaloceanmachines,digitaloceanmachinetemplates,rkeclusters,jobs,secrets", "-o", "name")
 		Expect(strings.Fields(left)).To(ConsistOf("secret/bootstrap", "secret/credential"))
 	})
