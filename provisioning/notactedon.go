@@ -32,7 +32,13 @@ var poolFields = []field[*provv1.MachinePool]{
 	{"displayName", func(p *provv1.MachinePool) bool { return p.DisplayName != "" }},
 	{"dynamicSchemaSpec", func(p *provv1.MachinePool) bool { return p.DynamicSchemaSpec != "" }},
 	{"userdata.inlineUserdata", func(p *provv1.MachinePool) bool { return p.Userdata != nil && p.Userdata.InlineUserdata != "" }},
+}
+
+// serverPoolFields are the fields that are kept and have no effect in a pool with the role etcd or
+// control plane.
+var serverPoolFields = []field[*provv1.MachinePool]{
 	{"autoscalingMinSize", func(p *provv1.MachinePool) bool { return p.AutoscalingMinSize != nil && !isAutoscaled(p) }},
+	{"autoscalingMaxSize", func(p *provv1.MachinePool) bool { return p.AutoscalingMaxSize != nil && !isAutoscaled(p) }},
 }
 
 // NotActedOn returns the paths of the fields of a Cluster that are set and have no effect, below
@@ -49,7 +55,9 @@ func NotActedOn(cluster *provv1.Cluster) []string {
 	}
 	for i := range config.MachinePools {
 		pool := &config.MachinePools[i]
-		paths = append(paths, given("rkeConfig.machinePools["+pool.Name+"].", poolFields, pool)...)
+		prefix := "rkeConfig.machinePools[" + pool.Name + "]."
+		paths = append(paths, given(prefix, poolFields, pool)...)
+		paths = append(paths, given(prefix, serverPoolFields, pool)...)
 	}
 	return paths
 }

@@ -187,8 +187,7 @@ type ClusterStatus struct {
 
 	// The fields below are additions to Rancher's.
 
-	// Pools are the machines of each pool, in the order of the specification, followed by pools
-	// that were removed from it and still have machines.
+	// Pools are the machines of each pool, in the order of the specification.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

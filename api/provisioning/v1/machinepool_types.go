@@ -53,7 +53,7 @@ type MachinePool struct {
 	// MachineConfigRef names the <X>Config with the driver's options. Its kind and name are read.
 	// The Config is in the Cluster's namespace and belongs to one Cluster.
 	MachineConfigRef ConfigReference `json:"machineConfigRef"`
-	// Paused stops the replacement of the pool's machines, and changes of their number.
+	// Paused stops the replacement of the pool's machines. Their number still follows quantity.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// DrainBeforeDelete drains a Node before its machine is deleted.
