@@ -76,6 +76,8 @@ type Pool struct {
 	Wanted int32
 	// Autoscaled: the cluster autoscaler chooses the number of machines.
 	Autoscaled bool
+	// Paused: no machine is replaced.
+	Paused bool
 	// Rendered is the number of machines that the MachineDeployment asks for. It differs from Wanted
 	// if a finding says so.
 	Rendered int32

@@ -22,6 +22,8 @@ type Effect struct {
 	Changes []string
 	// Waits is true if the machines are replaced only after an approval.
 	Waits bool
+	// Paused is true if the machines are replaced only when the pool is no longer paused.
+	Paused bool
 }
 
 // IsZero reports whether the machines of the pool stay as they are.
@@ -34,6 +36,8 @@ func (e Effect) String() string {
 		text := counted(e.Replaced) + " replaced"
 		if e.Waits {
 			text += " after your approval"
+		} else if e.Paused {
+			text += " when the pool is no longer paused"
 		}
 		parts = append(parts, text+", because of: "+strings.Join(e.Changes, ", "))
 	}
@@ -100,6 +104,7 @@ func effectOn(pool Pool, in PoolInput, templates map[string]clusterv1.ContractVe
 	effect.Made, effect.Removed = max(wanted-present, 0), max(present-wanted, 0)
 	if template, rendered := templates[pool.Name]; rendered && template != in.Deployment.Spec.Template.Spec.InfrastructureRef {
 		effect.Replaced, effect.Changes = min(present, wanted), changes(in)
+		effect.Paused = pool.Paused
 	}
 	if out.Pending == nil {
 		return effect

@@ -71,7 +71,7 @@ func quantity(pool *provv1.MachinePool) int32 { return max(ptr.Deref(pool.Quanti
 // pool renders one pool. A pool that cannot be rendered keeps the MachineDeployment that it has.
 func (r *renderer) pool(pool *provv1.MachinePool) error {
 	in := r.Pools[pool.Name]
-	p := Pool{Name: pool.Name, Deployment: Name(r.Cluster.Name, pool.Name), Wanted: quantity(pool), Autoscaled: isAutoscaled(pool)}
+	p := Pool{Name: pool.Name, Deployment: Name(r.Cluster.Name, pool.Name), Wanted: quantity(pool), Autoscaled: isAutoscaled(pool), Paused: pool.Paused}
 	held := r.unsupported(pool)
 	if held == nil {
 		held = in.Refused

@@ -170,7 +170,7 @@ func TestRender_default(t *testing.T) {
 	pool.Config.Object["size"], pool.Config.Object["token"], pool.Config.Object["unknown"] = "s-8vcpu-16gb", "hidden", "hidden"
 	effects, _, err := provisioning.Preview(in)
 	require.NoError(t, err)
-	require.Equal(t, "pool workers: 2 machines are replaced, because of: size from s-4vcpu-8gb to s-8vcpu-16gb, sshPort from none to 2222, token, unknown", effects[0].String())
+	require.Equal(t, "pool workers: 2 machines are replaced when the pool is no longer paused, because of: size from s-4vcpu-8gb to s-8vcpu-16gb, sshPort from none to 2222, token, unknown", effects[0].String())
 }
 
 // TestRender_unchangedConfig: the generation that a template notes decides, before the options do.
@@ -305,7 +305,7 @@ func TestPreview(t *testing.T) {
 	config.Object["size"], config.Object["image"] = "s-8vcpu-16gb", "debian-12-x64"
 	config.SetGeneration(9)
 	in.Cluster.Spec.RKEConfig.MachinePools[2].Quantity = new(int32(1))
-	require.Equal(t, []string{"pool workers: 1 machine is replaced, because of: image, size; 1 machine is deleted"}, text(in))
+	require.Equal(t, []string{"pool workers: 1 machine is replaced when the pool is no longer paused, because of: image, size; 1 machine is deleted"}, text(in))
 	in.Cluster.Spec.RKEConfig.MachineReplacement = provv1.ReplaceOnApproval
 	require.Equal(t, []string{"pool workers: 1 machine is replaced after your approval, because of: image, size; 1 machine is deleted"}, text(in))
 	in.Cluster.Spec.RKEConfig.MachinePools = in.Cluster.Spec.RKEConfig.MachinePools[:1]
