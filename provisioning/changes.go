@@ -84,7 +84,9 @@ var clusterSettings = []struct {
 	path string
 	set  func(to, from *provv1.Cluster)
 }{
-	{"cloudCredentialSecretName", func(to, from *provv1.Cluster) { to.Spec.CloudCredentialSecretName = from.Spec.CloudCredentialSecretName }},
+	{"cloudCredentialSecretName", func(to, from *provv1.Cluster) {
+		to.Spec.CloudCredentialSecretName = from.Spec.CloudCredentialSecretName
+	}},
 	{"rkeConfig.machinePoolDefaults", func(to, from *provv1.Cluster) {
 		to.Spec.RKEConfig.MachinePoolDefaults = from.Spec.RKEConfig.MachinePoolDefaults
 	}},

@@ -58,7 +58,6 @@ func TestChanges(t *testing.T) {
 	require.Len(t, names, len(rows)+len(previewed), "a field of a pool is in no row")
 }
 
-
 func clusterOf(t *testing.T, pool string) *provv1.Cluster {
 	t.Helper()
 	cluster := &provv1.Cluster{}
