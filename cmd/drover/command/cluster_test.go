@@ -78,6 +78,7 @@ func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, file := range []string{
 		"charts/drover/crds/management.cattle.io_nodedrivers.yaml", "charts/drover/crds/rke.cattle.io_rkecontrolplanes.yaml",
+		"charts/drover/crds/provisioning.cattle.io_clusters.yaml",
 		"capi/crds/cluster.x-k8s.io_clusters.yaml", "capi/crds/cluster.x-k8s.io_machines.yaml",
 		"capi/crds/cluster.x-k8s.io_machinesets.yaml", "capi/crds/cluster.x-k8s.io_machinedeployments.yaml",
 	} {

@@ -33,7 +33,7 @@ func newGet(e *env) *cobra.Command {
 	o := &getOptions{}
 	cmd := &cobra.Command{
 		Use:        "get [NAME...]",
-		SuggestFor: []string{"list", "ls", "machines", "clusters", "nodes"},
+		SuggestFor: []string{"list", "ls", "machines", "nodes"},
 		Short:      "List machines of all drivers",
 		Long: `List machines of all drivers, with phase, address and the reason why they are not ready.
 NAME is a machine or the CAPI Machine that owns it; without names all are listed.`,
@@ -60,7 +60,7 @@ NAME is a machine or the CAPI Machine that owns it; without names all are listed
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "List only machines with these labels.")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Watch the machines and print each change.")
 	o.output = newOutput(cmd, true)
-	cmd.AddCommand(newDrivers(e, "get drivers"))
+	cmd.AddCommand(newDrivers(e, "get drivers"), newClusters(e, "get clusters"))
 	return cmd
 }
 

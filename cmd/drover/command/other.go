@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
+	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
 // otherKinds maps the words that may precede a name to kinds other than machines.
 var otherKinds = map[string]string{
 	"cluster": "Cluster", "clusters": "Cluster", "cl": "Cluster", "cluster.cluster.x-k8s.io": "Cluster", "clusters.cluster.x-k8s.io": "Cluster",
+	listing.ClusterRef: "Cluster", "clusters.provisioning.cattle.io": "Cluster",
 	"rkecontrolplane": "RKEControlPlane", "rkecontrolplanes": "RKEControlPlane", "rcp": "RKEControlPlane",
 	"rkecontrolplane.rke.cattle.io": "RKEControlPlane", "rkecontrolplanes.rke.cattle.io": "RKEControlPlane",
 	"driver": "NodeDriver", "drivers": "NodeDriver", "nodedriver": "NodeDriver", "nodedrivers": "NodeDriver", "nd": "NodeDriver",

@@ -20,7 +20,6 @@ func TestOtherKinds(t *testing.T) {
 	}
 	require.Equal(t, 2, c.drover(t, "logs", "cluster/store").code)
 	require.Contains(t, requireError(t, c.drover(t, "get", "cluster/store")), instead)
-	require.Contains(t, requireError(t, c.drover(t, "get", "clusters")), "use 'drover why cluster/NAME -n "+c.namespace+"' or 'kubectl get clusters.cluster.x-k8s.io -n "+c.namespace+"'")
 	require.Contains(t, requireError(t, c.drover(t, "get", "md", "-A")), "use 'drover why md/NAME -n "+c.namespace+"' or 'kubectl get machinedeployments.cluster.x-k8s.io -n "+c.namespace+"'")
 	require.NotContains(t, requireError(t, c.drover(t, "get", "none")), "kubectl")
 }

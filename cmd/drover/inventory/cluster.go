@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,12 +86,20 @@ func (a *API) NoteLeaving(ctx context.Context, namespace string, machines []*fac
 }
 
 // Names lists the names of the objects of a kind, in a namespace if it has any: of Cluster,
-// RKEControlPlane, NodeDriver or Namespace, else of MachineDeployments or MachineSets, which word
+// Cluster.provisioning, RKEControlPlane, NodeDriver or Namespace, else of MachineDeployments or MachineSets, which word
 // says.
 func (a *API) Names(ctx context.Context, namespace, kind, word string) ([]string, error) {
 	switch kind {
 	case "Cluster":
-		return a.names(ctx, capiClusters, ListOptions{Namespace: namespace})
+		// A provisioning Cluster has a CAPI Cluster of its name, once it is rendered.
+		capi, err := a.names(ctx, capiClusters, ListOptions{Namespace: namespace})
+		ours, provErr := a.names(ctx, provisioned, ListOptions{Namespace: namespace})
+		if err != nil && provErr != nil {
+			return nil, err
+		}
+		return slices.Compact(slices.Sorted(slices.Values(append(capi, ours...)))), nil
+	case "Cluster.provisioning":
+		return a.names(ctx, provisioned, ListOptions{Namespace: namespace})
 	case "RKEControlPlane":
 		return a.names(ctx, controlPlanes, ListOptions{Namespace: namespace})
 	case "NodeDriver":

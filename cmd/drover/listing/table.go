@@ -2,12 +2,14 @@ package listing
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
@@ -44,6 +46,23 @@ func DriverTable(drivers []Driver, now time.Time) *metav1.Table {
 			cmp.Or(facts.Age(now, d.Created), unknown), d.Reason, cmp.Or(d.URL, none), cmp.Or(d.Version, none),
 		}
 		addRow(table, cells, "", false)
+	}
+	return table
+}
+
+// ClusterTable renders provisioning Clusters as a table.
+func ClusterTable(clusters []Cluster, withNamespace bool, now time.Time) *metav1.Table {
+	table := newTable(withNamespace, "NAME", "VERSION", "READY", "POOLS", "UPDATED", "AGE", "REASON", "KUBECONFIG*", "MANAGEMENT-CLUSTER*")
+	for _, c := range clusters {
+		reason := c.Reason
+		if c.Paused {
+			reason = clusterv1.PausedReason
+		}
+		cells := []any{
+			c.Name, cmp.Or(c.Version, none), c.Ready, fmt.Sprintf("%d/%d", c.Made, c.Wanted), c.Updated, cmp.Or(facts.Age(now, c.Created), unknown), reason,
+			cmp.Or(c.KubeconfigSecret, none), cmp.Or(c.ManagementCluster, none),
+		}
+		addRow(table, cells, c.Namespace, withNamespace)
 	}
 	return table
 }
