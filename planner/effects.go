@@ -60,11 +60,9 @@ type preview map[string]plan.Plan
 
 // newPreview renders the plan of each machine.
 func newPreview(c Cluster, spec rkev1.RKEControlPlaneSpec) (preview, error) {
-	spec, objects := withoutObjects(c, spec)
-	p := &planner{Cluster: c, warnings: map[string]bool{}, suggested: map[string]string{}}
-	p.Spec, p.Objects = spec, objects
-	p.Tokens, p.Authorities = Tokens{Server: "server", Agent: "agent"}, Authorities{}
-	p.registries = p.registryFiles
+	c.Spec, c.Objects = withoutObjects(c, spec)
+	c.Tokens, c.Authorities = Tokens{Server: "server", Agent: "agent"}, Authorities{}
+	p := newPlanner(c)
 	for _, rule := range []func(*planner) *fault{(*planner).bounded, (*planner).releaseKnown} {
 		if f := rule(p); f != nil {
 			return nil, f

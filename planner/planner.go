@@ -35,13 +35,18 @@ type planner struct {
 // reconcile.
 const maxDelivered = 4 << 20
 
-// Plan decides about a cluster. It does not change the snapshot.
-func Plan(c Cluster) Result {
+func newPlanner(c Cluster) *planner {
 	c.Machines = slices.Clone(c.Machines)
 	slices.SortFunc(c.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
 	p := &planner{Cluster: c, warnings: map[string]bool{}, suggested: map[string]string{}, room: maxDelivered}
 	p.registries = sync.OnceValues(p.registryFiles)
 	p.chartManifest = sync.OnceValues(p.chartConfigs)
+	return p
+}
+
+// Plan decides about a cluster. It does not change the snapshot.
+func Plan(c Cluster) Result {
+	p := newPlanner(c)
 	for _, rule := range clusterRules {
 		if f := rule(p); f != nil {
 			return Result{Reason: f.reason, Message: f.message, Warnings: p.warned()}
