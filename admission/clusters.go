@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/planner"
 	"github.com/drover-project/drover/provisioning"
 	"github.com/drover-project/drover/provisioning/observe"
@@ -31,6 +33,8 @@ const ClustersPath = "/validate-provisioning-cattle-io-v1-cluster"
 type Clusters struct {
 	// Client reads the objects of the Cluster for the preview. Optional: without it, nothing is previewed.
 	Client client.Client
+	// Catalogue has the releases. Optional: without it, no version is checked.
+	Catalogue Catalogue
 }
 
 var _ admission.Handler = (*Clusters)(nil)
@@ -52,7 +56,10 @@ func (h *Clusters) Handle(ctx context.Context, req admission.Request) admission.
 	if err := checkCluster(before, obj); err != nil {
 		return admission.Denied(err.Error())
 	}
-	var warnings []string
+	warnings, err := h.checkVersion(ctx, before, obj)
+	if err != nil {
+		return admission.Denied(err.Error())
+	}
 	if fields := provisioning.NotActedOn(obj); len(fields) > 0 {
 		warnings = append(warnings, "these fields of spec have no effect: "+strings.Join(fields, ", "))
 	}
@@ -60,6 +67,47 @@ func (h *Clusters) Handle(ctx context.Context, req admission.Request) admission.
 		warnings = append(warnings, preview(ctx, h.Client, obj, nil)...)
 	}
 	return admission.Allowed("").WithWarnings(warnings...)
+}
+
+// checkVersion rejects a version that no server of the Cluster can get, unless the Cluster has it
+// already or comes from a move or a restore. It returns the warnings that the Cluster's
+// RKEControlPlane would get.
+func (h *Clusters) checkVersion(ctx context.Context, before, after *provv1.Cluster) ([]string, error) {
+	if h.Catalogue == nil || after.Spec.RKEConfig == nil || after.Spec.KubernetesVersion == "" {
+		return nil, nil
+	}
+	catalogue, problem, err := h.Catalogue(ctx)
+	if err != nil || problem != "" {
+		return nil, nil //nolint:nilerr // a condition of the Cluster reports it
+	}
+	isNew := before.Name == "" && after.Annotations[provv1.RenderedAnnotation] != after.Name
+	owner, running := h.running(ctx, before)
+	if isNew || before.Name != "" && before.Spec.KubernetesVersion != after.Spec.KubernetesVersion {
+		if err := planner.CheckVersion(catalogue, after.Spec.KubernetesVersion, owner, running); err != nil {
+			return nil, belowConfig(err)
+		}
+	}
+	var warnings []string
+	for _, warning := range planner.Warnings(catalogue, &provisioning.ControlPlane(after).Spec, running) {
+		warnings = append(warnings, inCluster(warning))
+	}
+	return warnings, nil
+}
+
+// running returns the versions of the Cluster's servers, and how a message names them. If the
+// RKEControlPlane cannot be read, they are taken to run the earlier version of the Cluster.
+func (h *Clusters) running(ctx context.Context, before *provv1.Cluster) (owner string, versions []string) {
+	if before.Annotations[provv1.RenderedAnnotation] != before.Name || before.Spec.KubernetesVersion == "" {
+		return "", nil
+	}
+	controlPlane := &rkev1.RKEControlPlane{}
+	if h.Client == nil || h.Client.Get(ctx, client.ObjectKeyFromObject(before), controlPlane) != nil {
+		return "the Cluster", []string{before.Spec.KubernetesVersion}
+	}
+	for _, one := range controlPlane.Status.Versions {
+		versions = append(versions, one.Version)
+	}
+	return "a server", versions
 }
 
 // preview returns warnings about the machines that a change replaces or deletes, and about parts that
@@ -140,9 +188,12 @@ func checkCluster(before, after *provv1.Cluster) error {
 }
 
 // belowConfig names the fields of an RKEControlPlane as a Cluster has them.
-func belowConfig(err error) error {
-	if rest, found := strings.CutPrefix(err.Error(), "spec."); found {
-		return fmt.Errorf("spec.%s", provisioning.Path(rest))
+func belowConfig(err error) error { return errors.New(inCluster(err.Error())) }
+
+// inCluster names the field at the beginning of a text about an RKEControlPlane as a Cluster has it.
+func inCluster(text string) string {
+	if rest, found := strings.CutPrefix(text, "spec."); found {
+		return "spec." + provisioning.Path(rest)
 	}
-	return err
+	return text
 }

@@ -1,6 +1,8 @@
 package admission_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/drover-project/drover/admission"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/releases"
 )
 
 // TestClusters: a Cluster is checked as the RKEControlPlane that it becomes.
@@ -54,6 +57,76 @@ func TestClusters(t *testing.T) {
 			require.Equal(t, test.warning, strings.Join(got.Warnings, ""))
 		})
 	}
+}
+
+// TestClusters_version: a version that no server can get is rejected where the user writes it.
+func TestClusters_version(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, rkev1.AddToScheme(scheme))
+	for name, test := range map[string]struct {
+		before, after string
+		// running are the versions that the RKEControlPlane reports.
+		running []string
+		// restored: the Cluster is created with the annotation of a rendered one.
+		restored                  bool
+		problem, refusal, warning string
+	}{
+		"listed":                      {after: "v1.36.3+k3s1"},
+		"an unlisted patch":           {after: "v1.36.99+k3s1", warning: "v1.36.99+k3s1 is not in the catalogue of releases"},
+		"an unknown minor":            {after: "v1.99.1+k3s1", refusal: "spec.kubernetesVersion: unknown release: the catalogue has k3s 1.33"},
+		"restored":                    {after: "v1.99.1+k3s1", restored: true, warning: "No server gets a plan with it (KubernetesVersionUnknown)"},
+		"unknown and unchanged":       {before: "v1.99.1+k3s1", after: "v1.99.1+k3s1", warning: "No server gets a plan with it (KubernetesVersionUnknown)"},
+		"no catalogue":                {after: "v1.99.1+k3s1", problem: "the ConfigMap has no YAML"},
+		"the next minor":              {before: "v1.35.7+k3s1", after: "v1.36.3+k3s1"},
+		"an older patch":              {before: "v1.36.3+k3s1", after: "v1.36.1+k3s1"},
+		"a minor downgrade":           {before: "v1.36.3+k3s1", after: "v1.35.7+k3s1", refusal: "spec.kubernetesVersion is v1.35.7+k3s1, and the Cluster runs v1.36.3+k3s1: Kubernetes does not support a downgrade"},
+		"a jump":                      {before: "v1.34.1+k3s1", after: "v1.36.3+k3s1", refusal: "Kubernetes cannot skip a minor version; upgrade to a release of 1.35 first"},
+		"a jump of the servers":       {before: "v1.35.7+k3s1", after: "v1.36.3+k3s1", running: []string{"v1.34.1+k3s1"}, refusal: "and a server runs v1.34.1+k3s1: Kubernetes cannot skip"},
+		"an upgrade is taken back":    {before: "v1.36.3+k3s1", after: "v1.35.7+k3s1", running: []string{"v1.35.7+k3s1"}},
+		"a downgrade of the servers":  {before: "v1.36.3+k3s1", after: "v1.35.7+k3s1", running: []string{"v1.35.7+k3s1", "v1.36.3+k3s1"}, refusal: "and a server runs v1.36.3+k3s1"},
+		"a mistake before any server": {before: "v1.36.3+k3s1", after: "v1.35.7+k3s1", running: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := &admission.Clusters{Catalogue: func(context.Context) (*releases.Catalogue, string, error) {
+				catalogue, err := releases.Default()
+				return catalogue, test.problem, err
+			}}
+			if test.running != nil {
+				controlPlane := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one"}}
+				for _, version := range test.running {
+					controlPlane.Status.Versions = append(controlPlane.Status.Versions, clusterv1.StatusVersion{Version: version})
+				}
+				hook.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(controlPlane).Build()
+			}
+			request := webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw(t, "{kubernetesVersion: "+test.after+", rkeConfig: {}}")}}
+			if test.before != "" {
+				request.Operation, request.OldObject = admissionv1.Update, raw(t, "{kubernetesVersion: "+test.before+", rkeConfig: {}}")
+			} else if !test.restored {
+				request.Object.Raw = bytes.ReplaceAll(request.Object.Raw, []byte(provv1.RenderedAnnotation), []byte("x/y"))
+			}
+			got := hook.Handle(t.Context(), request)
+			if test.refusal != "" {
+				require.False(t, got.Allowed)
+				require.Contains(t, got.Result.Message, test.refusal)
+				return
+			}
+			require.True(t, got.Allowed, got.Result)
+			require.Equal(t, test.warning != "", len(got.Warnings) > 0, got.Warnings)
+			require.Contains(t, strings.Join(got.Warnings, ""), test.warning)
+		})
+	}
+}
+
+// TestClusters_arguments: a Cluster is warned of arguments as its RKEControlPlane is.
+func TestClusters_arguments(t *testing.T) {
+	hook := &admission.Clusters{Catalogue: func(context.Context) (*releases.Catalogue, string, error) {
+		catalogue, err := releases.Default()
+		return catalogue, "", err
+	}}
+	got := hook.Handle(t.Context(), webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create,
+		Object: raw(t, `{kubernetesVersion: v1.36.3+k3s1, rkeConfig: {machineGlobalConfig: {kubelet-args: [a=b]}}}`)}})
+	require.True(t, got.Allowed, got.Result)
+	require.Contains(t, got.Warnings[0], "spec.rkeConfig.machineGlobalConfig: kubelet-args is not a known argument of v1.36.3+k3s1: did you mean kubelet-arg?")
 }
 
 // raw is a Cluster that was rendered, with this specification.

@@ -172,7 +172,7 @@ func Register(mgr manager.Manager, trustedCredentialNamespaces []string, catalog
 	server.Register(ControlPlaneSpecsPath, &admission.Webhook{Handler: &ControlPlaneSpecs{}})
 	server.Register(ControlPlaneWarningsPath, &admission.Webhook{Handler: &ControlPlaneWarnings{Catalogue: catalogue}})
 	server.Register(PoolsPath, &admission.Webhook{Handler: &Pools{Reader: mgr.GetAPIReader()}})
-	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{Client: mgr.GetClient()}})
+	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{Client: mgr.GetClient(), Catalogue: catalogue}})
 	server.Register(RenderedPath, &admission.Webhook{Handler: &Rendered{Reader: mgr.GetClient()}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})
 }

@@ -91,9 +91,9 @@ func (p *planner) releaseKnown() *fault {
 	case p.Releases == nil:
 		return because(rkev1.ReleasesInvalidReason, "%s", plan.Head(p.ReleasesError, plan.MaxMessageBytes))
 	}
-	release, err := p.Releases.Lookup(p.Spec.KubernetesVersion)
+	release, err := lookup(p.Releases, p.Spec.KubernetesVersion)
 	if err != nil {
-		return because(rkev1.KubernetesVersionUnknownReason, "spec.kubernetesVersion: %v", err)
+		return because(rkev1.KubernetesVersionUnknownReason, "%v", err)
 	}
 	if p.release = release; !release.Listed {
 		p.warn(notListed, release.Version)

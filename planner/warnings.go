@@ -18,9 +18,9 @@ func Warnings(catalogue *releases.Catalogue, spec *rkev1.RKEControlPlaneSpec, ru
 	if catalogue == nil || spec.KubernetesVersion == "" || checkBounds(spec) != nil {
 		return nil
 	}
-	release, err := catalogue.Lookup(spec.KubernetesVersion)
+	release, err := lookup(catalogue, spec.KubernetesVersion)
 	if err != nil {
-		return []string{fmt.Sprintf("spec.kubernetesVersion: %v. No server gets a plan with it (%s)", err, rkev1.KubernetesVersionUnknownReason)}
+		return []string{fmt.Sprintf("%v. No server gets a plan with it (%s)", err, rkev1.KubernetesVersionUnknownReason)}
 	}
 	p := &planner{Cluster: Cluster{Spec: *spec}, release: release, warnings: map[string]bool{}, suggested: map[string]string{}}
 	if !release.Listed {
@@ -36,6 +36,30 @@ func Warnings(catalogue *releases.Catalogue, spec *rkev1.RKEControlPlaneSpec, ru
 		p.warnOfArguments(fmt.Sprintf("spec.machineSelectorConfig[%d].config", i), entry.Config)
 	}
 	return p.warned()
+}
+
+// CheckVersion returns an error if the catalogue does not have the version, or if a server cannot go
+// to it from its present version. running are the versions of the servers, and owner names what
+// runs them in errors.
+func CheckVersion(catalogue *releases.Catalogue, wanted, owner string, running []string) error {
+	release, err := lookup(catalogue, wanted)
+	if err != nil {
+		return err
+	}
+	for _, runs := range running {
+		if err := checkSkew(release, owner, runs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func lookup(catalogue *releases.Catalogue, wanted string) (*releases.Release, error) {
+	release, err := catalogue.Lookup(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("spec.kubernetesVersion: %w", err)
+	}
+	return release, nil
 }
 
 // notActedOn are the fields of a control plane that are kept and have no effect yet.
