@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -183,6 +184,33 @@ func checkCluster(before, after *provv1.Cluster) error {
 				}
 			}
 		}
+	}
+	return checkHosts(config.MachinePools)
+}
+
+// checkHosts rejects pools with more than one machine for a Config that names one host: each further
+// machine would wait forever for the host (HostTaken).
+func checkHosts(pools []provv1.MachinePool) error {
+	used := map[provv1.ConfigReference]bool{}
+	for i := range pools {
+		pool := &pools[i]
+		ref := pool.MachineConfigRef
+		field, machines := "quantity", ptr.Deref(pool.Quantity, 1)
+		if pool.AutoscalingMaxSize != nil {
+			field, machines = "autoscalingMaxSize", *pool.AutoscalingMaxSize
+		}
+		if !provisioning.TakesHosts(pool) || machines < 1 {
+			continue
+		}
+		const remedy = "names one host, which has room for one machine: use a pool with a %s of its own for each host"
+		if machines > 1 {
+			return fmt.Errorf("spec.rkeConfig.machinePools[%s].%s is %d, but %s %s "+remedy, pool.Name, field, machines, ref.Kind, ref.Name, ref.Kind)
+		}
+		key := provv1.ConfigReference{Kind: ref.Kind, Name: ref.Name}
+		if used[key] {
+			return fmt.Errorf("spec.rkeConfig.machinePools[%s].machineConfigRef names %s %s, as another pool does. It "+remedy, pool.Name, ref.Kind, ref.Name, ref.Kind)
+		}
+		used[key] = true
 	}
 	return nil
 }

@@ -171,8 +171,9 @@ func Of(driver string) Cloud {
 	return c
 }
 
-// TakesHosts reports whether the driver takes an existing host. Two machines may name the same
-// host, and the host stays when its machine is removed.
+// TakesHosts reports whether the driver takes an existing host, which its options name: rancher/machine's
+// driver generic has one flag for one address (drivers/generic). Two machines may name the same host,
+// and the host stays when its machine is removed.
 func (c Cloud) TakesHosts() bool { return c.NoServer && c.NeedsKey != "" }
 
 // Known reports whether anything is known of the driver.

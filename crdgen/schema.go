@@ -46,6 +46,15 @@ func KindsOf(driver string) Kinds {
 	return Kinds{Config: name + "Config", MachineTemplate: name + "MachineTemplate", Machine: name + "Machine"}
 }
 
+// DriverOfConfig returns the driver of a kind of Configs, as KindsOf names the kind.
+func DriverOfConfig(kind string) string {
+	name := strings.TrimSuffix(kind, "Config")
+	if name == "" {
+		return ""
+	}
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
 // CRDName returns the name that Cluster API expects for the CRD of a kind: the plural of its
 // lower-case name as github.com/gobuffalo/flect forms it (Cluster API, internal/contract,
 // CalculateCRDName). All our kinds end in words with a regular plural.

@@ -77,6 +77,15 @@ var notActedOn = []struct {
 	{"upgradeStrategy.workerDrainOptions", func(s *rkev1.RKEControlPlaneSpec) bool { return s.UpgradeStrategy.WorkerDrainOptions.Enabled }},
 }
 
+// FieldsNotActedOn returns all fields that NotActedOn may return.
+func FieldsNotActedOn() []string {
+	fields := make([]string, len(notActedOn))
+	for i, f := range notActedOn {
+		fields[i] = f.field
+	}
+	return fields
+}
+
 // NotActedOn returns the fields of a control plane that are set and have no effect yet, below spec.
 func NotActedOn(spec *rkev1.RKEControlPlaneSpec) []string {
 	var fields []string

@@ -41,6 +41,11 @@ var serverPoolFields = []field[*provv1.MachinePool]{
 	{"autoscalingMaxSize", func(p *provv1.MachinePool) bool { return p.AutoscalingMaxSize != nil && !isAutoscaled(p) }},
 }
 
+// hostPoolFields are the fields that are kept and have no effect in a pool whose machines take hosts.
+var hostPoolFields = []field[*provv1.MachinePool]{
+	{"rollingUpdate", func(p *provv1.MachinePool) bool { return p.RollingUpdate != nil && TakesHosts(p) }},
+}
+
 // NotActedOn returns the paths of the fields of a Cluster that are set and have no effect, below
 // spec. Pools are named by their name. The planner has the list of the fields that the Cluster's
 // RKEControlPlane has, too.
@@ -58,6 +63,7 @@ func NotActedOn(cluster *provv1.Cluster) []string {
 		prefix := "rkeConfig.machinePools[" + pool.Name + "]."
 		paths = append(paths, given(prefix, poolFields, pool)...)
 		paths = append(paths, given(prefix, serverPoolFields, pool)...)
+		paths = append(paths, given(prefix, hostPoolFields, pool)...)
 	}
 	return paths
 }

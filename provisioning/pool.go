@@ -10,10 +10,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/clouds"
+	"github.com/drover-project/drover/crdgen"
 )
 
 // deployment renders the MachineDeployment of a pool.
@@ -123,7 +126,18 @@ func withoutReserved(labels map[string]string) map[string]string {
 	return kept
 }
 
+// TakesHosts reports whether the machines of a pool take the host that the pool's Config names. Such a
+// Config has room for one machine.
+func TakesHosts(pool *provv1.MachinePool) bool {
+	return clouds.Of(crdgen.DriverOfConfig(pool.MachineConfigRef.Kind)).TakesHosts()
+}
+
+// rollingUpdate renders how many machines are replaced at a time. A host has no room for a second
+// machine, so its machine is deleted first.
 func rollingUpdate(pool *provv1.MachinePool) clusterv1.MachineDeploymentRolloutStrategyRollingUpdate {
+	if TakesHosts(pool) {
+		return clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
+	}
 	if pool.RollingUpdate == nil {
 		return clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{}
 	}

@@ -3,12 +3,14 @@ package provisioning_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
@@ -310,6 +312,28 @@ func TestPreview(t *testing.T) {
 	require.Equal(t, []string{"pool workers: 1 machine is replaced after your approval, because of: image, size; 1 machine is deleted"}, text(in))
 	in.Cluster.Spec.RKEConfig.MachinePools = in.Cluster.Spec.RKEConfig.MachinePools[:1]
 	require.Equal(t, []string{"pool workers: 2 machines are deleted"}, text(in))
+}
+
+// TestRender_host: a machine on a host is deleted before another takes the host.
+func TestRender_host(t *testing.T) {
+	in := load(t, "testdata/workers.yaml")
+	in.Pools["workers"].Config.SetKind("GenericConfig")
+	for _, strategy := range []*provv1.RollingUpdate{nil, {MaxSurge: new(intstr.FromInt32(2)), MaxUnavailable: new(intstr.FromString("0"))}} {
+		pool := &in.Cluster.Spec.RKEConfig.MachinePools[2]
+		pool.MachineConfigRef.Kind, pool.RollingUpdate = "GenericConfig", strategy
+		out, err := provisioning.Render(in)
+		require.NoError(t, err)
+		found := false
+		for _, obj := range out.Objects {
+			if deployment, ok := obj.(*clusterv1.MachineDeployment); ok && deployment.Name == "one-workers" {
+				found = true
+				update := deployment.Spec.Rollout.Strategy.RollingUpdate
+				require.Equal(t, "0 1", update.MaxSurge.String()+" "+update.MaxUnavailable.String())
+			}
+		}
+		require.True(t, found)
+		require.Equal(t, strategy != nil, slices.Contains(provisioning.NotActedOn(in.Cluster), "rkeConfig.machinePools[workers].rollingUpdate"))
+	}
 }
 
 func TestName(t *testing.T) {
