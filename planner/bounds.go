@@ -153,7 +153,8 @@ func (u *usage) add(value reflect.Value) error {
 	case reflect.String:
 		u.bytes += value.Len()
 	case reflect.Pointer:
-		return u.addAll(value.Elem().Fields())
+		u.elementsLeft++ // a pointer and its value count once
+		return u.add(value.Elem())
 	case reflect.Struct:
 		return u.addAll(value.Fields())
 	case reflect.Map:

@@ -39,6 +39,7 @@ func TestCheckBounds(t *testing.T) {
 		spec rkev1.RKEControlPlaneSpec
 	}{
 		{"", rkev1.RKEControlPlaneSpec{}},
+		{"", spec(func(s *rkev1.RKEControlPlaneSpec) { s.UpgradeStrategy.WorkerDrainOptions.IgnoreDaemonSets = new(false) })},
 		{"spec.machineGlobalConfig has more than 8192 elements", spec(func(s *rkev1.RKEControlPlaneSpec) {
 			s.MachineGlobalConfig = rkev1.Config{"tls-san": nestedLists(1_300_000)}
 		})},
