@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -102,7 +104,12 @@ func machineAnnotations(cluster *provv1.Cluster, pool *provv1.MachinePool) (map[
 	if name := cmp.Or(pool.CloudCredentialSecretName, cluster.Spec.CloudCredentialSecretName); name != "" {
 		annotations[rkev1.CredentialAnnotation] = name
 	}
-	for name, value := range map[string]any{rkev1.NodeLabelsAnnotation: pool.Labels, rkev1.NodeTaintsAnnotation: pool.Taints} {
+	// A Node's taints have no order, so another order in the Cluster changes nothing.
+	taints := slices.Clone(pool.Taints)
+	slices.SortStableFunc(taints, func(a, b corev1.Taint) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect))
+	})
+	for name, value := range map[string]any{rkev1.NodeLabelsAnnotation: pool.Labels, rkev1.NodeTaintsAnnotation: taints} {
 		encoded, err := json.Marshal(value)
 		if err != nil {
 			return nil, fmt.Errorf("encoding labels and taints of pool %s: %w", pool.Name, err)

@@ -27,11 +27,13 @@ func (r *Reconciler) render(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.deployments = map[string]*clusterv1.MachineDeployment{}
+	claimed := map[string]bool{} // several pools may name one Config
 	for _, pool := range in.Pools {
 		if pool.Deployment != nil {
 			s.deployments[pool.Deployment.Name] = pool.Deployment
 		}
-		if pool.Config != nil {
+		if pool.Config != nil && !claimed[pool.Config.GetKind()+"/"+pool.Config.GetName()] {
+			claimed[pool.Config.GetKind()+"/"+pool.Config.GetName()] = true
 			if err := r.claim(ctx, s, pool.Config); err != nil {
 				return err
 			}

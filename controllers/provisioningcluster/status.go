@@ -133,14 +133,14 @@ func machines(against []string) metav1.Condition {
 func (s *scope) count(pool provisioning.Pool) (status provv1.PoolStatus, rendered int32, current bool) {
 	status = provv1.PoolStatus{Name: pool.Name, Wanted: pool.Wanted}
 	made := s.deployments[pool.Deployment]
-	if made == nil {
-		return status, pool.Rendered, pool.Rendered == 0
+	if made == nil { // it was created just now, or nothing is rendered for the pool
+		return status, pool.Rendered, s.generations["MachineDeployment/"+pool.Deployment] == 0 && pool.Rendered == 0
 	}
 	counts := made.Status
 	status.Made, status.Ready, status.UpToDate = ptr.Deref(counts.Replicas, 0), ptr.Deref(counts.ReadyReplicas, 0), ptr.Deref(counts.UpToDateReplicas, 0)
 	rendered = pool.Rendered
 	if pool.Autoscaled {
-		rendered = ptr.Deref(made.Spec.Replicas, 0)
+		rendered = ptr.Deref(made.Spec.Replicas, pool.Rendered)
 	}
 	return status, rendered, counts.ObservedGeneration >= max(s.generations["MachineDeployment/"+pool.Deployment], made.Generation)
 }
