@@ -41,6 +41,9 @@ func load(t *testing.T, path string) provisioning.Input {
 		configs[obj.GetName()] = obj
 	}
 	in := provisioning.Input{Cluster: cluster, Pools: map[string]provisioning.PoolInput{}}
+	if cluster.Spec.RKEConfig == nil {
+		return in
+	}
 	for _, pool := range cluster.Spec.RKEConfig.MachinePools {
 		in.Pools[pool.Name] = provisioning.PoolInput{Config: configs[pool.MachineConfigRef.Name]}
 	}

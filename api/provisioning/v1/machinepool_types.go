@@ -127,14 +127,16 @@ type MachinePool struct {
 
 // ConfigReference names a Config. It has the fields of a reference in Kubernetes; kind and name are
 // read.
+// +kubebuilder:validation:XValidation:rule=`self.kind.endsWith("Config") || has(self.apiVersion) && self.apiVersion != "" && !self.apiVersion.startsWith("rke-machine-config.cattle.io/")`,fieldPath=".kind",message="the kind is the Config of a driver, such as DigitaloceanConfig"
 type ConfigReference struct {
-	// APIVersion is rke-machine-config.cattle.io/v1; it is not read.
+	// APIVersion is rke-machine-config.cattle.io/v1. A Cluster with infrastructureRef may name a
+	// machine template of another provider with its apiVersion.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	APIVersion string `json:"apiVersion,omitempty"`
 	// Kind is the Config of a driver, such as DigitaloceanConfig.
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9-]*Config$`
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9-]*$`
 	Kind string `json:"kind"`
 	// Name of the Config.
 	// +kubebuilder:validation:MinLength=1
