@@ -119,7 +119,7 @@ func TestHelpOfRoot(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"whi": `unknown command "whi" (did you mean "why"?)`, "xyz": `unknown command "xyz"`,
-		"describe": `unknown command "describe" (did you mean "why"?)`, "list": `unknown command "list" (did you mean "get"?)`,
+		"explain": `unknown command "explain" (did you mean "why"?)`, "list": `unknown command "list" (did you mean "get"?)`,
 		"create": `unknown command "create": clusters and machines are Kubernetes objects, so use 'kubectl create'; docs/get-started-first-cluster.md has a first manifest`,
 		"delete": `unknown command "delete": delete the Cluster, MachineDeployment or Machine with 'kubectl delete', which removes its servers`,
 		"--nope": "unknown flag: --nope", "get drivers --nope": "unknown flag: --nope",

@@ -20,7 +20,7 @@ func newWhy(e *env) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:        "why NAME",
-		SuggestFor: []string{"describe", "explain", "status"},
+		SuggestFor: []string{"explain", "status"},
 		Short:      "Show why a machine or a cluster waits or failed, and the next steps",
 		Long: `Show on one screen why a machine or a cluster waits or failed, and the next steps.
 

@@ -38,7 +38,11 @@ func Provisioning(c facts.Object, now time.Time, command string) *Report {
 	case ready.Status == metav1.ConditionTrue:
 		r.Phase = provv1.ReadyCondition
 	default:
-		r.hold(ready.Reason, own{says: facts.Clean(sentence(ready.Message)), next: nextProvisioning}, words)
+		next := nextProvisioning
+		if c.Deleting || advice.Waits(ready.Reason) {
+			next = next[1:] // a change of the Cluster does not help
+		}
+		r.hold(ready.Reason, own{says: facts.Clean(sentence(ready.Message)), next: next}, words)
 	}
 	r.finish(command)
 	return r

@@ -1,12 +1,18 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 )
 
 // DecodeCluster reads a provisioning Cluster as the API returned it. Incomplete conditions are
@@ -25,4 +31,72 @@ func DecodeCluster(object map[string]any) (*provv1.Cluster, error) {
 	}
 	c.Status.Conditions = decodeConditions(conditions)
 	return c, nil
+}
+
+// ClusterTree is a provisioning Cluster with its machines at one moment.
+type ClusterTree struct {
+	Now     time.Time
+	Cluster *provv1.Cluster
+	// Machines are ordered by pool and name.
+	Machines []ClusterMachine
+	// Deployments are the MachineDeployments by pool.
+	Deployments map[string]Object
+	// Problems lists the parts that could not be read.
+	Problems []string
+}
+
+// ClusterMachine is one machine of a Cluster. Of CAPI and Infra, one may be nil.
+type ClusterMachine struct {
+	CAPI  *clusterv1.Machine
+	Infra *Machine
+	// Job is the machine's newest Job; nil if there is none or Jobs cannot be read.
+	Job *batchv1.Job
+}
+
+// Name is the CAPI Machine's name or, without one, the infra machine's.
+func (m *ClusterMachine) Name() string {
+	if m.CAPI != nil {
+		return m.CAPI.Name
+	}
+	return m.Infra.Name
+}
+
+// Labels are the labels of the CAPI Machine or, without one, of the infra machine.
+func (m *ClusterMachine) Labels() map[string]string {
+	if m.CAPI != nil {
+		return m.CAPI.Labels
+	}
+	return m.Infra.Labels
+}
+
+// Pool is the pool of the machine; empty if a machine of the Cluster is in none.
+func (m *ClusterMachine) Pool() string { return m.Labels()[rkev1.MachinePoolLabel] }
+
+// JoinMachines joins the machines of a Cluster with their CAPI Machines and Jobs, which are ordered
+// newest first, and orders them by pool and name.
+func JoinMachines(capi []clusterv1.Machine, infra []*Machine, jobs []batchv1.Job) []ClusterMachine {
+	var all []ClusterMachine
+	left := slices.Clone(infra)
+	for i := range capi {
+		one := ClusterMachine{CAPI: &capi[i]}
+		if at := slices.IndexFunc(left, func(m *Machine) bool { return m.IsNamedBy(&capi[i]) }); at >= 0 {
+			one.Infra = left[at]
+			left = slices.Delete(left, at, at+1)
+		}
+		all = append(all, one)
+	}
+	for _, m := range left {
+		all = append(all, ClusterMachine{Infra: m})
+	}
+	for i := range all {
+		if m := all[i].Infra; m != nil {
+			if at := slices.IndexFunc(jobs, func(job batchv1.Job) bool { return job.Labels[rkev1.MachineUIDLabel] == string(m.UID) }); at >= 0 {
+				all[i].Job = &jobs[at]
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ClusterMachine) int {
+		return cmp.Or(cmp.Compare(a.Pool(), b.Pool()), cmp.Compare(a.Name(), b.Name()))
+	})
+	return all
 }

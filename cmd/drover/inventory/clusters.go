@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
@@ -48,6 +52,48 @@ func (a *API) NoClusterError(ctx context.Context, namespace, name, command strin
 		return fmt.Errorf("%s; there is one in namespace %s (use -n)", text, strings.Join(elsewhere, ", "))
 	}
 	return fmt.Errorf("%s (see '%s clusters -A')", text, command)
+}
+
+// ClusterTree reads the machines of a provisioning Cluster.
+func (a *API) ClusterTree(ctx context.Context, cluster *provv1.Cluster, now time.Time) *facts.ClusterTree {
+	tree := &facts.ClusterTree{Now: now, Cluster: cluster, Deployments: map[string]facts.Object{}}
+	read := func(err error) { tree.Problems = appendProblem(tree.Problems, err) }
+	ofCluster := ListOptions{Namespace: cluster.Namespace, Selector: labels.Set{clusterv1.ClusterNameLabel: cluster.Name}.String()}
+	capi, err := list(ctx, a, capiMachines, ofCluster, decode[clusterv1.Machine])
+	read(err)
+	kinds, err := a.Kinds(ctx)
+	read(err)
+	infra, denied, err := a.Machines(ctx, kinds, ofCluster)
+	read(err)
+	if len(denied) > 0 {
+		tree.Problems = append(tree.Problems, fmt.Sprintf("you lack the right to list %s of %s", strings.Join(denied, ", "), rkev1.MachineGroupVersion.Group))
+	}
+	jobs, err := a.jobs(ctx, cluster.Namespace, rkev1.MachineUIDLabel)
+	read(err)
+	tree.Machines = facts.JoinMachines(capi, infra, jobs)
+	made, err := list(ctx, a, deployments, ofCluster, func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
+	read(err)
+	for _, deployment := range made {
+		if pool := deployment.GetLabels()[rkev1.MachinePoolLabel]; pool != "" {
+			tree.Deployments[pool] = facts.DecodeObject(deployment)
+		}
+	}
+	return tree
+}
+
+// MachineSnapshot reads everything about a machine of a Cluster.
+func (a *API) MachineSnapshot(ctx context.Context, m *facts.ClusterMachine, now time.Time) *facts.Snapshot {
+	target := Target{Machine: m.Infra, CAPIMachine: m.CAPI}
+	namespace := ""
+	if m.CAPI != nil {
+		namespace = m.CAPI.Namespace
+		if m.Infra == nil {
+			target.MissingKind = m.CAPI.Spec.InfrastructureRef.Kind
+		}
+	} else {
+		namespace = m.Infra.Namespace
+	}
+	return a.Snapshot(ctx, target, namespace, m.Name(), now)
 }
 
 func decodeCluster(u *unstructured.Unstructured) (*provv1.Cluster, error) {

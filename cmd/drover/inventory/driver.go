@@ -31,7 +31,7 @@ func (a *API) DriverSnapshot(ctx context.Context, driver *v3.NodeDriver, now tim
 	var err error
 	s.Machines, err = a.machinesOfDriver(ctx, driver)
 	read(err)
-	s.Jobs, err = a.jobs(ctx, probeNamespace, labels.Set{rkev1.NodeDriverLabel: driver.DriverName(), rkev1.OperationLabel: string(state.Probe)})
+	s.Jobs, err = a.jobs(ctx, probeNamespace, labels.Set{rkev1.NodeDriverLabel: driver.DriverName(), rkev1.OperationLabel: string(state.Probe)}.String())
 	read(err)
 	if len(s.Jobs) > 0 {
 		s.Pods, err = a.PodsOf(ctx, &s.Jobs[0])

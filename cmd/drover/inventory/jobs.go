@@ -17,8 +17,8 @@ import (
 )
 
 // jobs lists Jobs with labels, newest first.
-func (a *API) jobs(ctx context.Context, namespace string, set labels.Set) ([]batchv1.Job, error) {
-	list, err := a.Kube.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: set.String()})
+func (a *API) jobs(ctx context.Context, namespace, selector string) ([]batchv1.Job, error) {
+	list, err := a.Kube.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("listing Jobs in %s: %w", namespace, err)
 	}

@@ -205,7 +205,7 @@ func (r *reading) jobs(ctx context.Context) (err error) {
 	if r.Machine == nil {
 		return nil
 	}
-	r.Jobs, err = r.api.jobs(ctx, r.Machine.Namespace, labels.Set{rkev1.MachineUIDLabel: string(r.Machine.UID)})
+	r.Jobs, err = r.api.jobs(ctx, r.Machine.Namespace, labels.Set{rkev1.MachineUIDLabel: string(r.Machine.UID)}.String())
 	return err
 }
 
