@@ -34,9 +34,9 @@ func TestReference(t *testing.T) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, yaml.UnmarshalStrict(raw, crd))
 	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
-	page := &reference{unused: map[string]bool{}}
-	for path, ofServers := range provisioning.WithoutEffect() {
-		page.unused["spec."+path] = ofServers
+	page := &reference{unused: map[string]string{}}
+	for path, where := range provisioning.WithoutEffect() {
+		page.unused["spec."+path] = where
 	}
 	for _, part := range []string{"spec", "status"} {
 		page.object(part, root[part])
@@ -45,11 +45,34 @@ func TestReference(t *testing.T) {
 	golden.Require(t, file, before+marker+page.out.String())
 }
 
+// TestFromRancher: docs/from-rancher.md has a cause for each field without an effect, and for no other.
+func TestFromRancher(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "from-rancher.md"))
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(raw), "\n## Fields\n")
+	_, table, _ = strings.Cut(table, "|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var shown []string
+	for row := range strings.Lines(table) {
+		fields, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		for field := range strings.SplitSeq(fields, ", ") {
+			shown = append(shown, strings.Trim(field, "`"))
+		}
+	}
+	var fields []string
+	for path, where := range provisioning.WithoutEffect() {
+		if where == "" {
+			fields = append(fields, strings.TrimPrefix(strings.TrimPrefix(path, "rkeConfig."), "machinePools[]."))
+		}
+	}
+	require.ElementsMatch(t, fields, shown)
+}
+
 // reference writes the fields of a schema.
 type reference struct {
 	out strings.Builder
 	// unused are the fields without an effect that are not written yet.
-	unused map[string]bool
+	unused map[string]string
 }
 
 // object writes the fields of an object, and then each object below it.
@@ -79,13 +102,13 @@ const noEffect = "**No effect today.** "
 
 // mark returns the mark of a field that has no effect.
 func (r *reference) mark(path string) string {
-	ofServers, found := r.unused[path]
+	where, found := r.unused[path]
 	delete(r.unused, path)
 	switch {
 	case !found:
 		return ""
-	case ofServers:
-		return "**No effect today in a pool with the role etcd or control plane.** "
+	case where != "":
+		return "**No effect " + where + ".** "
 	}
 	return noEffect
 }
