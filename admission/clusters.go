@@ -149,6 +149,12 @@ func warningsOf(in provisioning.Input) []string {
 			warnings = append(warnings, effect.String())
 		}
 	}
+	if out.LosesData != "" {
+		warnings = append(warnings, fmt.Sprintf("pool %s: its machine has the cluster's data (etcd), and the annotation %s allows to delete it: the data is lost, and Drover cannot restore it without a snapshot",
+			out.LosesData, rkev1.EtcdForceRemoveAnnotation))
+	} else if in.Cluster.Annotations[rkev1.EtcdForceRemoveAnnotation] == "true" {
+		warnings = append(warnings, fmt.Sprintf("the annotation %s allows later changes to delete the machine with the cluster's data (etcd): remove it after use", rkev1.EtcdForceRemoveAnnotation))
+	}
 	for _, finding := range out.Findings {
 		if finding.Pool != "" {
 			finding.Message = "pool " + finding.Pool + ": " + finding.Message

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,6 +21,7 @@ import (
 	"github.com/drover-project/drover/admission"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/releases"
 )
 
@@ -135,6 +137,43 @@ func TestClusters_arguments(t *testing.T) {
 		Object: raw(t, `{kubernetesVersion: v1.36.3+k3s1, rkeConfig: {machineGlobalConfig: {kubelet-args: [a=b]}}}`)}})
 	require.True(t, got.Allowed, got.Result)
 	require.Contains(t, got.Warnings[0], "spec.rkeConfig.machineGlobalConfig: kubelet-args is not a known argument of v1.36.3+k3s1: did you mean kubelet-arg?")
+}
+
+// TestClusters_forced: a change that deletes the cluster's data is announced.
+func TestClusters_forced(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{provv1.AddToScheme, clusterv1.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	there := metav1.ObjectMeta{Namespace: "shop", Name: "one"}
+	capi := &clusterv1.Cluster{ObjectMeta: there}
+	capi.UID = "1"
+	server := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one-server",
+		Labels:          map[string]string{rkev1.ClusterNameLabel: "one", rkev1.MachinePoolLabel: "server"},
+		Annotations:     map[string]string{apply.HashAnnotation: "x"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "one", UID: "1"}}}}
+	server.Spec.Template.Labels = map[string]string{rkev1.EtcdRoleLabel: "true"}
+	server.Spec.Replicas = new(int32(1))
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(capi, server).Build()
+	const kept = `{rkeConfig: {machinePools: [{name: server, etcdRole: true, controlPlaneRole: true, machineConfigRef: {kind: XConfig, name: a}}]}}`
+	request := func(spec, value string) webhook.Request {
+		cluster := &provv1.Cluster{}
+		require.NoError(t, json.Unmarshal(raw(t, spec).Raw, cluster))
+		cluster.Annotations[rkev1.EtcdForceRemoveAnnotation] = value
+		encoded, err := json.Marshal(cluster)
+		require.NoError(t, err)
+		return webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: encoded}, OldObject: raw(t, kept)}}
+	}
+	hook := &admission.Clusters{Client: reader}
+	warnings := strings.Join(hook.Handle(t.Context(), request(`{rkeConfig: {}}`, "true")).Warnings, "\n")
+	require.Contains(t, warnings, "pool server: 1 machine is deleted")
+	require.Contains(t, warnings, "pool server: its machine has the cluster's data (etcd), and the annotation rke.cattle.io/etcd-force-remove allows to delete it: the data is lost")
+	warnings = strings.Join(hook.Handle(t.Context(), request(kept, "true")).Warnings, "\n")
+	require.Contains(t, warnings, "remove it after use")
+	require.NotContains(t, warnings, "the data is lost")
+	warnings = strings.Join(hook.Handle(t.Context(), request(`{rkeConfig: {}}`, "false")).Warnings, "\n")
+	require.Contains(t, warnings, "is not deleted")
+	require.NotContains(t, warnings, "lost")
 }
 
 // raw is a Cluster that was rendered, with this specification.

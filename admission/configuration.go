@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -108,11 +109,17 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 		Operations: writes,
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{provv1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"clusters"}},
 	})
-	// While the manager does not run, users can still change metadata.
+	// While the manager does not run, users can still change other metadata.
 	clusters.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
-		Name: "spec-changes", Expression: "has(object.spec) && (oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec)",
+		Name: "spec-changes", Expression: "has(object.spec) && (oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec || " + isAdded(rkev1.EtcdForceRemoveAnnotation) + ")",
 	})
 	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.warnings(), t.pools(), clusters, t.rendered()}
+}
+
+// isAdded matches an update that sets an annotation to "true".
+func isAdded(annotation string) string {
+	const value = "%s.metadata.?annotations[?%s].orValue('') == 'true'"
+	return fmt.Sprintf(value+" && !("+value+")", "object", celString(annotation), "oldObject", celString(annotation))
 }
 
 // warnings returns the webhook ControlPlaneWarnings. No write needs it, because it rejects nothing.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
 )
 
 // PoolsPath is the path of the webhook Pools.
@@ -134,6 +135,10 @@ func changeOf(was, is pool) change {
 }
 
 func (c change) refusal(was pool) string {
+	if cluster := was.GetLabels()[rkev1.ClusterNameLabel]; cluster != "" && was.GetAnnotations()[apply.HashAnnotation] != "" {
+		return fmt.Sprintf("this change would delete or replace the only server of Cluster %s, with the cluster's data on it (etcd), and Drover would revert it. Change the Cluster instead: "+
+			"kubectl edit clusters.provisioning.cattle.io %s -n %s", cluster, cluster, was.GetNamespace())
+	}
 	force := fmt.Sprintf("first run: kubectl annotate %s.%s %s -n %s %s=true", was.resource, clusterv1.GroupVersion.Group, was.GetName(), was.GetNamespace(), rkev1.EtcdForceRemoveAnnotation)
 	if c.deletes {
 		return fmt.Sprintf("replicas: 0 would delete the only server of Cluster %s, with the cluster's data on it (etcd). Drover cannot restore the data. To delete it, %s", was.cluster, force)

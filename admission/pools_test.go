@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/apply"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -124,6 +125,15 @@ var (
 		d.Annotations = map[string]string{rkev1.EtcdForceRemoveAnnotation: "true"}
 	}
 )
+
+// The server of a provisioning Cluster is changed through the Cluster.
+func TestPools_rendered(t *testing.T) {
+	p := newPools(t)
+	rendered := p.deployment(t, "one", "one-server", true, func(d *clusterv1.MachineDeployment) {
+		d.Labels, d.Annotations = map[string]string{rkev1.ClusterNameLabel: "one"}, map[string]string{apply.HashAnnotation: "x"}
+	})
+	require.ErrorContains(t, p.scale(t, rendered, 0), "Change the Cluster instead: kubectl edit clusters.provisioning.cattle.io one -n "+p.namespace)
+}
 
 // A change that would delete or replace the only server with the cluster's data is rejected.
 func TestPools_onlyServer(t *testing.T) {

@@ -62,6 +62,9 @@ type Result struct {
 	Keep []string
 	// Pending are the replacements of machines that wait for an approval; nil if none do.
 	Pending *provv1.PendingReplacement
+	// LosesData is the name of the pool whose machine with the cluster's data is deleted or replaced,
+	// because the user forces it; empty for none.
+	LosesData string
 	// Findings are the reasons for which the objects differ from the specification.
 	Findings []Finding
 }

@@ -143,12 +143,17 @@ func TakesHosts(pool *provv1.MachinePool) bool {
 // machine, so its machine is deleted first.
 func rollingUpdate(pool *provv1.MachinePool) clusterv1.MachineDeploymentRolloutStrategyRollingUpdate {
 	if TakesHosts(pool) {
-		return clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
+		return oneLess()
 	}
 	if pool.RollingUpdate == nil {
 		return clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{}
 	}
 	return clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{MaxUnavailable: pool.RollingUpdate.MaxUnavailable, MaxSurge: pool.RollingUpdate.MaxSurge}
+}
+
+// oneLess deletes a machine before the next one is created.
+func oneLess() clusterv1.MachineDeploymentRolloutStrategyRollingUpdate {
+	return clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
 }
 
 func seconds(d time.Duration) *int32 {

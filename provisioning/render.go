@@ -41,13 +41,24 @@ type renderer struct {
 	out   Result
 }
 
+// holdsEtcd reports whether a pool has a machine with the role etcd, or is about to get it.
+func holdsEtcd(in PoolInput) bool {
+	made := in.Deployment
+	return made != nil && made.Spec.Template.Labels[rkev1.EtcdRoleLabel] == "true" &&
+		max(ptr.Deref(made.Spec.Replicas, 1), ptr.Deref(made.Status.Replicas, 0)) > 0
+}
+
+// isForced reports whether the user allows changes that delete the machine with the cluster's data.
+func (r *renderer) isForced() bool {
+	return r.Cluster.Annotations[rkev1.EtcdForceRemoveAnnotation] == "true"
+}
+
 // founder returns the name of the pool whose machine creates the cluster: the pool that has a
-// MachineDeployment with the role etcd, even if the specification no longer has the pool, or else
+// MachineDeployment with the role etcd and a machine, even if the specification no longer has the pool, or else
 // the first pool with the roles etcd and control plane. Empty if there is none.
 func founder(in Input) string {
 	for _, name := range slices.Sorted(maps.Keys(in.Pools)) {
-		made := in.Pools[name].Deployment
-		if made != nil && made.Spec.Template.Labels[rkev1.EtcdRoleLabel] == "true" {
+		if holdsEtcd(in.Pools[name]) {
 			return name
 		}
 	}
@@ -95,6 +106,9 @@ func (r *renderer) pool(pool *provv1.MachinePool) error {
 	if err != nil {
 		return err
 	}
+	if r.out.LosesData == pool.Name { // a second server could not join
+		made.Spec.Rollout.Strategy.RollingUpdate = oneLess()
+	}
 	r.out.Objects = append(r.out.Objects, made)
 	if check := healthCheck(r.Cluster, pool); check != nil {
 		r.out.Objects = append(r.out.Objects, check)
@@ -131,6 +145,10 @@ func (r *renderer) replicas(pool *provv1.MachinePool, in PoolInput) int32 {
 	if wanted > 1 {
 		r.find(pool.Name, provv1.TierUnsupportedReason, "Drover does not yet create further servers: the pool gets one machine instead of %d", wanted)
 	}
+	if wanted == 0 && r.isForced() {
+		r.out.LosesData = pool.Name
+		return 0
+	}
 	if wanted == 0 && in.Deployment != nil {
 		r.find(pool.Name, provv1.PoolHoldsEtcdReason, "quantity is 0, but the pool's machine has the cluster's data and is not deleted. Set quantity to 1, or delete the Cluster")
 	}
@@ -149,7 +167,10 @@ func (r *renderer) template(pool *provv1.MachinePool, in PoolInput) (*unstructur
 	}
 	if pool.Name == r.founder && in.Deployment != nil {
 		used := in.Deployment.Spec.Template.Spec.InfrastructureRef
-		if used.Name != template.GetName() || used.Kind != template.GetKind() {
+		changed := used.Name != template.GetName() || used.Kind != template.GetKind()
+		if changed && r.isForced() {
+			r.out.LosesData = pool.Name
+		} else if changed {
 			r.find(pool.Name, provv1.PoolHoldsEtcdReason, "%s %s has changed, but a new machine would start without the cluster's data, which only this pool's machine has. Undo the change",
 				in.Config.GetKind(), in.Config.GetName())
 			return keptTemplate(in), nil
@@ -163,6 +184,10 @@ func (r *renderer) template(pool *provv1.MachinePool, in PoolInput) (*unstructur
 func (r *renderer) keepFounder() {
 	named := slices.ContainsFunc(r.Cluster.Spec.RKEConfig.MachinePools, func(p provv1.MachinePool) bool { return p.Name == r.founder })
 	if r.founder == "" || named {
+		return
+	}
+	if r.isForced() {
+		r.out.LosesData = r.founder
 		return
 	}
 	r.out.Keep = append(r.out.Keep, Name(r.Cluster.Name, r.founder))

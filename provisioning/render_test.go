@@ -241,6 +241,86 @@ func TestRender_founder(t *testing.T) {
 	})
 }
 
+// TestRender_forced: with the annotation, a change takes the machine with the cluster's data.
+func TestRender_forced(t *testing.T) {
+	render := func(t *testing.T, in provisioning.Input) (*clusterv1.MachineDeployment, provisioning.Result) {
+		out, err := provisioning.Render(in)
+		require.NoError(t, err)
+		for _, obj := range out.Objects {
+			if deployment, ok := obj.(*clusterv1.MachineDeployment); ok && deployment.Name == "one-server" {
+				return deployment, out
+			}
+		}
+		return nil, out
+	}
+	forced := func(t *testing.T) provisioning.Input {
+		in := made(t, load(t, "testdata/workers.yaml"))
+		in.Cluster.Annotations = map[string]string{rkev1.EtcdForceRemoveAnnotation: "true"}
+		return in
+	}
+	held := func(out provisioning.Result) bool {
+		return slices.ContainsFunc(out.Findings, func(f provisioning.Finding) bool { return f.Reason == provv1.PoolHoldsEtcdReason })
+	}
+	t.Run("no change", func(t *testing.T) {
+		in := forced(t)
+		server, out := render(t, in)
+		require.Equal(t, in.Pools["server"].Deployment.Spec, server.Spec)
+		require.Empty(t, out.LosesData)
+	})
+	t.Run("quantity 0", func(t *testing.T) {
+		in := forced(t)
+		in.Cluster.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(0))
+		server, out := render(t, in)
+		require.Equal(t, int32(0), *server.Spec.Replicas)
+		require.Equal(t, "server", out.LosesData)
+		require.False(t, held(out))
+		// Without machines the pool holds no data, also without the annotation.
+		pool := in.Pools["server"]
+		pool.Deployment = server
+		in.Pools["server"], in.Cluster.Annotations = pool, nil
+		server, out = render(t, in)
+		require.Nil(t, server)
+		require.Contains(t, out.Keep, "one-server")
+		require.Empty(t, out.LosesData)
+		require.False(t, held(out))
+		pool.Deployment.Status.Replicas = new(int32(1))
+		_, out = render(t, in)
+		require.True(t, held(out), "a machine is being deleted")
+	})
+	t.Run("another size", func(t *testing.T) {
+		in := forced(t)
+		config := in.Pools["server"].Config
+		config.Object["size"] = "another"
+		config.SetGeneration(2)
+		server, out := render(t, in)
+		require.NotEqual(t, in.Pools["server"].Deployment.Spec.Template.Spec.InfrastructureRef, server.Spec.Template.Spec.InfrastructureRef)
+		update := server.Spec.Rollout.Strategy.RollingUpdate
+		require.Equal(t, "0 1", update.MaxSurge.String()+" "+update.MaxUnavailable.String(), "a second server could not join")
+		require.Equal(t, "server", out.LosesData)
+		require.False(t, held(out))
+		in.Cluster.Spec.RKEConfig.MachineReplacement = provv1.ReplaceOnApproval
+		server, out = render(t, in)
+		require.Equal(t, in.Pools["server"].Deployment.Spec.Template.Spec.InfrastructureRef, server.Spec.Template.Spec.InfrastructureRef, "it waits for an approval, too")
+		require.Equal(t, "server", out.Pending.Pools[0].Name)
+		require.Empty(t, out.LosesData)
+	})
+	t.Run("removed", func(t *testing.T) {
+		in := forced(t)
+		in.Cluster.Spec.RKEConfig.MachinePools = in.Cluster.Spec.RKEConfig.MachinePools[1:]
+		_, out := render(t, in)
+		require.NotContains(t, out.Keep, "one-server")
+		require.Equal(t, "server", out.LosesData)
+		require.False(t, held(out))
+	})
+	t.Run("another value of the annotation", func(t *testing.T) {
+		in := forced(t)
+		in.Cluster.Annotations[rkev1.EtcdForceRemoveAnnotation] = "false"
+		in.Cluster.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(0))
+		_, out := render(t, in)
+		require.True(t, held(out))
+	})
+}
+
 // TestRender_replacement: with OnApproval and Never no machine is replaced without the approval of
 // exactly this change.
 func TestRender_replacement(t *testing.T) {

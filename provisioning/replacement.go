@@ -23,13 +23,13 @@ type replacement struct {
 }
 
 // replacements returns the replacements that the Configs ask for, in the order of the pools. The
-// pool that holds the cluster's data is never replaced.
+// machine with the cluster's data is replaced only if the user forces it.
 func (r *renderer) replacements() ([]replacement, error) {
 	var all []replacement
 	for i := range r.Cluster.Spec.RKEConfig.MachinePools {
 		pool := &r.Cluster.Spec.RKEConfig.MachinePools[i]
 		in := r.Pools[pool.Name]
-		if in.Deployment == nil || in.Config == nil || in.Refused != nil || pool.Name == r.founder || r.unsupported(pool) != nil {
+		if in.Deployment == nil || in.Config == nil || in.Refused != nil || pool.Name == r.founder && !r.isForced() || r.unsupported(pool) != nil {
 			continue
 		}
 		machines := max(ptr.Deref(in.Deployment.Spec.Replicas, 0), ptr.Deref(in.Deployment.Status.Replicas, 0))

@@ -113,8 +113,9 @@ const (
 	EtcdRoleLabel         = "rke.cattle.io/etcd-role"
 	ControlPlaneRoleLabel = "rke.cattle.io/control-plane-role"
 	WorkerRoleLabel       = "rke.cattle.io/worker-role"
-	// EtcdForceRemoveAnnotation with the value "true" on a MachineDeployment or MachineSet allows
-	// changes that delete the only server with the cluster's data.
+	// EtcdForceRemoveAnnotation with the value "true" allows changes that delete the only server with
+	// the cluster's data. It belongs on the provisioning Cluster, or else on the MachineDeployment or
+	// MachineSet.
 	EtcdForceRemoveAnnotation = "rke.cattle.io/etcd-force-remove"
 	// MachinePoolLabel on the objects of a pool of a provisioning Cluster names the pool.
 	MachinePoolLabel = "rke.cattle.io/rke-machine-pool-name"
