@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
@@ -52,7 +53,27 @@ func (e *env) restConfig() (*rest.Config, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "drover/" + e.build().Version
+	config.WarningHandler = &warnings{e: e, seen: map[string]bool{}}
 	return config, nil
+}
+
+// warnings shows the API server's warnings, each once.
+type warnings struct {
+	e    *env
+	lock sync.Mutex
+	seen map[string]bool
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(code int, _, text string) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	// 299 is the code of a warning without a narrower meaning (RFC 7234, 5.5.7), which Kubernetes uses.
+	if text = facts.Clean(text); code != 299 || text == "" || w.seen[text] {
+		return
+	}
+	w.seen[text] = true
+	_, _ = fmt.Fprintf(w.e.Streams.ErrOut, "Warning: %s\n", text)
 }
 
 // noKubeconfig returns an error that names the missing file: client-go treats a missing file of

@@ -99,7 +99,7 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	root.SetFlagErrorFunc(usage)
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		newGet(e), newClusters(e, "clusters"), newDrivers(e, "drivers"), newWhy(e), newDescribe(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
+		newGet(e), newClusters(e, "clusters"), newDrivers(e, "drivers"), newWhy(e), newDescribe(e), newScale(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
 	root.InitDefaultCompletionCmd() // cobra adds its completion command later than this code needs it
@@ -143,7 +143,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], similar[0])
 	}
 	switch args[0] {
-	case "create", "apply", "edit", "scale":
+	case "create", "apply", "edit":
 		return fmt.Errorf("unknown command %q: clusters and machines are Kubernetes objects, so use 'kubectl %[1]s'; docs/get-started-first-cluster.md has a first manifest", args[0])
 	case "delete", "remove", "rm":
 		return fmt.Errorf("unknown command %q: delete the Cluster, MachineDeployment or Machine with 'kubectl delete', which removes its servers", args[0])

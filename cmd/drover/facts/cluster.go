@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -99,4 +101,64 @@ func JoinMachines(capi []clusterv1.Machine, infra []*Machine, jobs []batchv1.Job
 		return cmp.Or(cmp.Compare(a.Pool(), b.Pool()), cmp.Compare(a.Name(), b.Name()))
 	})
 	return all
+}
+
+// MaxQuantity bounds the number of machines of a pool that the command line asks for.
+const MaxQuantity = 1000
+
+// Quantity is a number of machines that a pool shall have.
+type Quantity struct {
+	Pool     string
+	Machines int64
+}
+
+// QuantityChange is a change of a pool's number of machines.
+type QuantityChange struct {
+	Pool     string
+	From, To int64
+}
+
+// SetQuantities sets the number of machines of pools in the object of a provisioning Cluster. The
+// rest of the object stays as it is, also fields that this version does not know.
+func SetQuantities(object map[string]any, wanted []Quantity) ([]QuantityChange, error) {
+	name, _, _ := unstructured.NestedString(object, "metadata", "name")
+	pools, _, err := unstructured.NestedSlice(object, "spec", "rkeConfig", "machinePools")
+	if err != nil {
+		return nil, fmt.Errorf("reading the pools of the Cluster %s: %w", name, err)
+	}
+	if len(pools) == 0 {
+		return nil, fmt.Errorf("the Cluster %s has no pools", name)
+	}
+	named := func(pool any) string {
+		fields, _ := pool.(map[string]any)
+		text, _ := fields["name"].(string)
+		return text
+	}
+	var changes []QuantityChange
+	for _, want := range wanted {
+		at := slices.IndexFunc(pools, func(pool any) bool { return named(pool) == want.Pool })
+		if at < 0 {
+			var names []string
+			for _, pool := range pools {
+				names = append(names, named(pool))
+			}
+			return nil, fmt.Errorf("the Cluster %s has no pool %q; its pools are %s", name, want.Pool, strings.Join(names, ", "))
+		}
+		pool, _ := pools[at].(map[string]any)
+		least, isAutoscaled := pool["autoscalingMinSize"].(int64)
+		if most, bounded := pool["autoscalingMaxSize"].(int64); isAutoscaled || bounded {
+			return nil, fmt.Errorf("quantity has no effect in pool %s: the cluster autoscaler sets its number of machines. Change autoscalingMinSize (%d) and autoscalingMaxSize (%d) instead",
+				want.Pool, least, most)
+		}
+		from, found := pool["quantity"].(int64)
+		if !found {
+			from = 1
+		}
+		changes = append(changes, QuantityChange{want.Pool, from, want.Machines})
+		pool["quantity"] = want.Machines
+	}
+	if err := unstructured.SetNestedSlice(object, pools, "spec", "rkeConfig", "machinePools"); err != nil {
+		return nil, fmt.Errorf("setting the pools of the Cluster %s: %w", name, err)
+	}
+	return changes, nil
 }
