@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -156,6 +157,47 @@ func TestClusters_manyNodes(t *testing.T) {
 	}
 	require.Empty(t, w.providerID(t, "uid-late"))
 	w.heard.await(t, call{w.key, "uid-0"})
+}
+
+// TestClusters_totals: the Nodes are counted, and a change of the totals is reported.
+func TestClusters_totals(t *testing.T) {
+	w := newRemote(t)
+	changed := make(chan client.ObjectKey, 1)
+	w.clusters.OnTotals(func(cluster client.ObjectKey) {
+		select {
+		case changed <- cluster:
+		default:
+		}
+	})
+	totals, err := w.clusters.Totals(t.Context(), w.key)
+	require.NoError(t, err)
+	require.Nil(t, totals, "the cluster is not reached")
+	w.connect(t, healthy(t))
+	await := func(want func(*workload.Totals) bool) {
+		t.Helper()
+		for {
+			totals, err := w.clusters.Totals(t.Context(), w.key)
+			require.NoError(t, err)
+			if totals != nil && want(totals) {
+				return
+			}
+			select {
+			case cluster := <-changed:
+				require.Equal(t, w.key, cluster)
+			case <-time.After(patience):
+				t.Fatalf("the totals stay %+v", totals)
+			}
+		}
+	}
+	cores := func(totals *workload.Totals) int64 { return totals.Capacity.Cpu().Value() }
+	await(func(totals *workload.Totals) bool { return totals.Nodes == 0 })
+	node := w.node(t, "counted", "", "acme://1")
+	await(func(totals *workload.Totals) bool { return totals.Nodes == 1 && cores(totals) == 0 })
+	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), "example.test/gpu": resource.MustParse("1e9")}
+	require.NoError(t, w.client.Status().Update(t.Context(), node))
+	await(func(totals *workload.Totals) bool { return cores(totals) == 2 && len(totals.Capacity) == 3 })
+	require.NoError(t, w.client.Delete(t.Context(), node))
+	await(func(totals *workload.Totals) bool { return totals.Nodes == 0 })
 }
 
 // When the Cluster goes, so does the way into it.

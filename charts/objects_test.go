@@ -78,6 +78,7 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"Namespace /machines",
+		"CustomResourceDefinition /clusters.management.cattle.io",
 		"CustomResourceDefinition /nodedrivers.management.cattle.io",
 		"CustomResourceDefinition /clusters.provisioning.cattle.io",
 		"CustomResourceDefinition /rkebootstraps.rke.cattle.io",
@@ -111,13 +112,13 @@ func TestObjectsComeInTheOrderToApplyThem(t *testing.T) {
 func TestDefinitionsAreWhole(t *testing.T) {
 	crds, err := charts.CRDs()
 	require.NoError(t, err)
-	require.Len(t, crds, 8)
+	require.Len(t, crds, 9)
 	printed, statuses := objects(t, charts.Settings{Image: "x", WithCRDs: true}), map[string]bool{}
 	for _, crd := range crds {
 		require.Equal(t, crd.Spec, find[apiextensionsv1.CustomResourceDefinition](t, printed, crd.Name).Spec, crd.Name)
 		statuses[crd.Name] = crd.Spec.Versions[0].Subresources != nil && crd.Spec.Versions[0].Subresources.Status != nil
 	}
-	require.Equal(t, map[string]bool{"nodedrivers.management.cattle.io": true, "clusters.provisioning.cattle.io": true, "rkeclusters.rke.cattle.io": true, "rkeclustertemplates.rke.cattle.io": false,
+	require.Equal(t, map[string]bool{"nodedrivers.management.cattle.io": true, "clusters.management.cattle.io": true, "clusters.provisioning.cattle.io": true, "rkeclusters.rke.cattle.io": true, "rkeclustertemplates.rke.cattle.io": false,
 		"rkecontrolplanes.rke.cattle.io": true, "rkebootstraps.rke.cattle.io": true, "rkebootstraptemplates.rke.cattle.io": false,
 		"serverscans.rke.cattle.io": true}, statuses)
 }

@@ -109,6 +109,9 @@ func TestNamesOfAllKindsAreDifferent(t *testing.T) {
 		require.Contains(t, names.Categories, "drover", crd.Name)
 		words := slices.Concat([]string{names.Plural, names.Singular, strings.ToLower(names.Kind)}, names.ShortNames)
 		for _, word := range slices.Compact(slices.Sorted(slices.Values(words))) {
+			if names.Kind == "Cluster" { // Rancher has two of them: users name the group
+				continue
+			}
 			require.Empty(t, seen[word], "%s is a name of %s and of %s", word, seen[word], crd.Name)
 			seen[word] = crd.Name
 		}

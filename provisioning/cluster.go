@@ -49,6 +49,7 @@ func ControlPlane(cluster *provv1.Cluster) *rkev1.RKEControlPlane {
 		RotateEncryptionKeys:     config.RotateEncryptionKeys,
 		KubernetesVersion:        cluster.Spec.KubernetesVersion,
 		ClusterName:              cluster.Name,
+		ManagementClusterName:    cluster.Status.ClusterName,
 	}}
 }
 

@@ -79,6 +79,7 @@ type Clusters struct {
 	queue     workqueue.TypedRateLimitingInterface[ctrl.Request]
 	sources   []*clusterSource
 	listeners []func(cluster client.ObjectKey, machine types.UID)
+	counting  []func(cluster client.ObjectKey)
 }
 
 var _ clustercache.ClusterCache = (*Clusters)(nil)
@@ -196,6 +197,7 @@ func (c *Clusters) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	known.through = known.by()
 	if was != known.connection() || answered != known.answers() || through != known.through || behind != known.proxied.Load() {
 		c.notifyNode(key, "")
+		c.notifyTotals(key)
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
 }

@@ -144,10 +144,11 @@ func (l *nodeLists) List(options metav1.ListOptions) (runtime.Object, error) {
 	return nodes, nil
 }
 
-// strip drops the fields of a Node that Cluster API does not read: its images and field owners,
-// which are most of it, and its quantities, which can take for ever to compare.
+// strip drops the fields of a Node that no controller reads: its images and field owners, which are
+// most of it, and the quantities that bounded does not keep.
 func strip(node *corev1.Node) {
-	node.ManagedFields, node.Status.Images, node.Status.Capacity, node.Status.Allocatable = nil, nil, nil, nil
+	node.ManagedFields, node.Status.Images = nil, nil
+	node.Status.Capacity, node.Status.Allocatable = bounded(node.Status.Capacity), bounded(node.Status.Allocatable)
 }
 
 // Server holds the facts about a CAPI Machine's server by which its Node is found.

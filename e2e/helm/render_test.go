@@ -188,6 +188,7 @@ func TestChartCarriesOurCRDs(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{
 		"CustomResourceDefinition//nodedrivers.management.cattle.io",
+		"CustomResourceDefinition//clusters.management.cattle.io",
 		"CustomResourceDefinition//clusters.provisioning.cattle.io",
 		"CustomResourceDefinition//rkebootstraps.rke.cattle.io",
 		"CustomResourceDefinition//rkebootstraptemplates.rke.cattle.io",

@@ -57,3 +57,13 @@ const (
 	RemovingKindsReason      = "RemovingKinds"
 	RancherInstalledReason   = "RancherInstalled"
 )
+
+// Conditions of a Cluster, beside ReadyCondition. All are copies of other objects' conditions.
+const (
+	// ProvisionedCondition is True from the first time that the cluster's API answers.
+	ProvisionedCondition = "Provisioned"
+	// ConnectedCondition is True while the cluster's API answers the manager.
+	ConnectedCondition = "Connected"
+	// AgentDeployedCondition is True while the manager reaches the cluster without an agent.
+	AgentDeployedCondition = "AgentDeployed"
+)

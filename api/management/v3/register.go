@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "management.cattle.io", Version: "
 
 // AddToScheme registers the kinds of this package; it never fails.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &NodeDriver{}, &NodeDriverList{})
+	scheme.AddKnownTypes(GroupVersion, &NodeDriver{}, &NodeDriverList{}, &Cluster{}, &ClusterList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -14,6 +14,9 @@ const (
 	RKEClusterCondition = "RKECluster"
 	// MachinesUpToDateCondition is True while no machine has to be created, replaced or deleted.
 	MachinesUpToDateCondition = "MachinesUpToDate"
+	// ManagementClusterCondition is True while the management Cluster that status.clusterName names
+	// belongs to the Cluster.
+	ManagementClusterCondition = "ManagementCluster"
 	// PausedCondition is True while Drover changes nothing.
 	PausedCondition = "Paused"
 	// NotActedOnCondition is True while the specification has fields that have no effect; its
@@ -35,6 +38,8 @@ const (
 	CAPIClusterMissingReason = "CAPIClusterMissing"
 	// NameTakenReason: an object that the Cluster needs exists, and is not the Cluster's.
 	NameTakenReason = "NameTaken"
+	// NameInvalidReason: the annotation with the name of the management Cluster has no valid name.
+	NameInvalidReason = "NameInvalid"
 	// ConfigMissingReason: a pool names a Config that does not exist.
 	ConfigMissingReason = "ConfigMissing"
 	// ConfigTakenReason: a pool names a Config that belongs to another Cluster.

@@ -14,6 +14,9 @@ const (
 	// ApproveReplacementAnnotation on a Cluster approves the replacements with this ID, and no
 	// others.
 	ApproveReplacementAnnotation = "drover.cattle.io/approve-replacement"
+	// ManagementClusterNameAnnotation on a Cluster is the name of its management Cluster. A user may
+	// choose a free name before Drover creates the management Cluster; later it does not change.
+	ManagementClusterNameAnnotation = "provisioning.cattle.io/management-cluster-name"
 	// ClusterFinalizer keeps a Cluster until its CAPI Cluster is gone.
 	ClusterFinalizer = "drover.cattle.io/provisioning-cluster"
 )

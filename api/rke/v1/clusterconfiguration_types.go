@@ -264,9 +264,11 @@ type LocalClusterAuthEndpoint struct {
 	Enabled bool `json:"enabled,omitempty"`
 	// FQDN is the name users reach it by.
 	// +optional
+	// +kubebuilder:validation:MaxLength=512
 	FQDN string `json:"fqdn,omitempty"`
 	// CACerts are the authorities, PEM, that signed the certificate of the FQDN.
 	// +optional
+	// +kubebuilder:validation:MaxLength=262144
 	CACerts string `json:"caCerts,omitempty"`
 }
 
