@@ -75,18 +75,18 @@ func isFrom(template, config *unstructured.Unstructured) bool {
 }
 
 // changedOptions are the names of the options that differ between a pool's template and its Config. An
-// option that the template lacks does not differ from its default.
+// option that one of them lacks does not differ from its default.
 func changedOptions(in PoolInput) []string {
 	was, is := templateOptions(in.Template), Options(in.Config)
 	var names []string
 	for name, value := range is {
 		earlier, had := was[name]
-		if had && !equality.Semantic.DeepEqual(earlier, value) || !had && !isDefault(in.Fields[name], value) {
+		if had && !isSame(in.Fields[name], earlier, value) || !had && !isDefault(in.Fields[name], value) {
 			names = append(names, name)
 		}
 	}
-	for name := range was {
-		if _, has := is[name]; !has {
+	for name, earlier := range was {
+		if _, has := is[name]; !has && !isDefault(in.Fields[name], earlier) {
 			names = append(names, name)
 		}
 	}
@@ -94,14 +94,25 @@ func changedOptions(in PoolInput) []string {
 	return names
 }
 
-// isDefault reports whether a value is the one that the schema of the Config fills in.
+// isSame reports whether two values of an option are the same for its driver: an integer may be a text.
+func isSame(field crdgen.Field, a, b any) bool {
+	if equality.Semantic.DeepEqual(a, b) {
+		return true
+	}
+	one, err := field.Type.Value(a)
+	other, otherErr := field.Type.Value(b)
+	return err == nil && otherErr == nil && equality.Semantic.DeepEqual(one, other)
+}
+
+// isDefault reports whether a value is the one that the schema of the Config fills in, or else the one
+// that the driver takes if the option is not set.
 func isDefault(field crdgen.Field, value any) bool {
 	for _, known := range []any{field.Preset, field.Default} {
 		if known != nil {
 			return fmt.Sprint(known) == fmt.Sprint(value)
 		}
 	}
-	return false
+	return field.Type == crdgen.Bool && value == false || field.Type == crdgen.Int && fmt.Sprint(value) == "0"
 }
 
 // templateOptions returns the driver's options of a template, without empty values.
