@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/testkit/golden"
 )
 
-const marker = "<!-- What follows is written by: go test ./provisioning -run TestReference -update -->\n"
+const marker = "<!-- The rest is written by: go test ./provisioning -run TestReference -update -->\n"
 
 // TestReference keeps docs/kinds/cluster-fields.md equal to the CRD, and its marks of fields without
 // an effect equal to the list of NotActedOn.
