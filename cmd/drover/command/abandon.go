@@ -13,7 +13,6 @@ import (
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/access"
 	"github.com/drover-project/drover/cmd/drover/explain"
-	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
 )
 
@@ -56,7 +55,7 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 	if _, err := io.WriteString(e.Streams.Out, explain.Remains(m, state)); err != nil {
 		return err
 	}
-	if err := e.confirm(m, yes); err != nil {
+	if err := e.confirm("Write the machine's name to give its server up: ", m.Name, yes); err != nil {
 		return err
 	}
 	if err := api.Annotate(ctx, m, rkev1.AbandonAnnotation, m.Name); err != nil {
@@ -66,20 +65,20 @@ func (e *env) abandon(ctx context.Context, name string, yes bool) error {
 	return err
 }
 
-// confirm asks for the machine's name, unless the user confirmed in advance. Without a terminal it
+// confirm asks for the object's name, unless the user confirmed in advance. Without a terminal it
 // returns an error.
-func (e *env) confirm(m *facts.Machine, yes bool) error {
+func (e *env) confirm(question, name string, yes bool) error {
 	if yes {
 		return nil
 	}
 	if !access.IsTerminal(e.Streams.In) {
 		return errors.New("this needs a yes: call it in a terminal, or with --yes")
 	}
-	answer, err := e.ask("Write the machine's name to give its server up: ")
+	answer, err := e.ask(question)
 	if err != nil {
 		return err
 	}
-	if answer != m.Name {
+	if answer != name {
 		return errors.New("not confirmed; nothing was changed")
 	}
 	return nil

@@ -107,3 +107,18 @@ func dyingElsewhere(t *testing.T) string {
 	dying(t, c)
 	return c.namespace
 }
+
+// TestDelete_confirm: a Cluster is deleted after its name was typed, and only then.
+func TestDelete_confirm(t *testing.T) {
+	for typed, code := range map[string]int{"store\n": 0, "yes\n": 1, "\n": 1} {
+		c := newCluster(t)
+		object := c.apply(t, storeCluster)
+		var out, errOut bytes.Buffer
+		got := command.Execute(t.Context(), command.Options{Name: "drover", Streams: genericiooptions.IOStreams{In: terminal(t, typed), Out: &out, ErrOut: &errOut}},
+			[]string{"--kubeconfig", c.kubeconfig, "-n", c.namespace, "delete", "cluster/store"})
+		require.Equal(t, code, got, errOut.String())
+		require.True(t, strings.HasPrefix(errOut.String(), "Write the Cluster's name to delete it: "), errOut.String())
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+		require.Equal(t, code == 0, err != nil)
+	}
+}

@@ -118,10 +118,10 @@ func TestHelpOfRoot(t *testing.T) {
 		require.NotContains(t, bare.out, hidden, "what a kubeconfig has is no flag")
 	}
 	for args, want := range map[string]string{
-		"whi": `unknown command "whi" (did you mean "why"?)`, "xyz": `unknown command "xyz"`,
+		"whyy": `unknown command "whyy" (did you mean "why"?)`, "xyz": `unknown command "xyz"`,
 		"explain": `unknown command "explain" (did you mean "why"?)`, "list": `unknown command "list" (did you mean "get"?)`,
 		"create": `unknown command "create": clusters and machines are Kubernetes objects, so use 'kubectl create'; docs/get-started-first-cluster.md has a first manifest`,
-		"delete": `unknown command "delete": delete the Cluster, MachineDeployment or Machine with 'kubectl delete', which removes its servers`,
+		"rm":     `unknown command "rm": delete a Cluster with 'delete', and a MachineDeployment or Machine with 'kubectl delete', which removes its servers`,
 		"--nope": "unknown flag: --nope", "get drivers --nope": "unknown flag: --nope",
 		"get --request-timeout soon":  "--request-timeout=soon is not a valid duration, such as 30s",
 		"why a --request-timeout -1s": "--request-timeout=-1s is not a valid duration, such as 30s", "get --as-group staff": "--as-group needs --as",

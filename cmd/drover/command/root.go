@@ -24,6 +24,9 @@ type Options struct {
 	// Patience is how long a command waits for a manager to renew a Lease that looks old; five
 	// seconds when 0.
 	Patience time.Duration
+	// Interval is how often a command that waits reads the objects that it cannot watch; five
+	// seconds when 0.
+	Interval time.Duration
 }
 
 // Names of the binary as a kubectl plugin, and as kubectl's program for the plugin's completions.
@@ -66,6 +69,9 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	if o.Patience == 0 {
 		o.Patience = 5 * time.Second
 	}
+	if o.Interval == 0 {
+		o.Interval = 5 * time.Second
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -99,7 +105,7 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	root.SetFlagErrorFunc(usage)
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		newGet(e), newClusters(e, "clusters"), newDrivers(e, "drivers"), newWhy(e), newDescribe(e), newScale(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
+		newGet(e), newClusters(e, "clusters"), newDrivers(e, "drivers"), newWhy(e), newDescribe(e), newScale(e), newWait(e), newDelete(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
 	root.InitDefaultCompletionCmd() // cobra adds its completion command later than this code needs it
@@ -138,15 +144,15 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = suggestionDistance
-	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], similar[0])
-	}
 	switch args[0] {
 	case "create", "apply", "edit":
 		return fmt.Errorf("unknown command %q: clusters and machines are Kubernetes objects, so use 'kubectl %[1]s'; docs/get-started-first-cluster.md has a first manifest", args[0])
-	case "delete", "remove", "rm":
-		return fmt.Errorf("unknown command %q: delete the Cluster, MachineDeployment or Machine with 'kubectl delete', which removes its servers", args[0])
+	case "remove", "rm":
+		return fmt.Errorf("unknown command %q: delete a Cluster with 'delete', and a MachineDeployment or Machine with 'kubectl delete', which removes its servers", args[0])
+	}
+	cmd.SuggestionsMinimumDistance = suggestionDistance
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], similar[0])
 	}
 	return fmt.Errorf("unknown command %q", args[0])
 }

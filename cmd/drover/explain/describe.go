@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -340,4 +341,75 @@ func pendingStep(t *facts.ClusterTree, m *facts.ClusterMachine) *Step {
 		return &Step{Name: nodeStep, State: StepPending}
 	}
 	return nil
+}
+
+// Awaited is the step that a Cluster waits for until it is ready; empty if it is ready.
+func Awaited(c *provv1.Cluster) string {
+	summary := listing.NewCluster(c)
+	ready := meta.FindStatusCondition(c.Status.Conditions, provv1.ReadyCondition)
+	if summary.Ready == string(metav1.ConditionTrue) {
+		return ""
+	}
+	name := provv1.ReadyCondition
+	if ready != nil && summary.Ready == string(ready.Status) {
+		// Ready repeats the step that it waits for.
+		for _, step := range timeline(c.Status.Conditions, provisioningSteps) {
+			if step.State != StepDone && step.Reason == ready.Reason {
+				name = step.Name
+				break
+			}
+		}
+	}
+	return facts.Clean(strings.Join(nonEmpty(name, summary.Reason, sentence(summary.Message)), ": "))
+}
+
+// shownRemains bounds the machines that one line names.
+const shownRemains = 5
+
+// Remaining names the machines that a deletion waits for, and their steps.
+func Remaining(t *facts.ClusterTree) string {
+	if len(t.Machines) == 0 {
+		return "no machine left"
+	}
+	var shown []string
+	for i := range t.Machines[:min(len(t.Machines), shownRemains)] {
+		text := t.Machines[i].Name()
+		if step := pendingStep(t, &t.Machines[i]); step != nil {
+			text += " (" + strings.Join(nonEmpty(step.Name, step.Reason), " ") + ")"
+		}
+		shown = append(shown, facts.Clean(text))
+	}
+	if more := len(t.Machines) - len(shown); more > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", more))
+	}
+	return counted(len(t.Machines)) + " left: " + strings.Join(shown, ", ")
+}
+
+// counted is a number of machines.
+func counted(n int) string {
+	if n == 1 {
+		return "1 machine"
+	}
+	return fmt.Sprintf("%d machines", n)
+}
+
+// Loss says what the deletion of a Cluster removes.
+func Loss(t *facts.ClusterTree) string {
+	c := t.Cluster
+	text := fmt.Sprintf("The Cluster %s in namespace %s has ", c.Name, c.Namespace) + counted(len(t.Machines)) + ". The servers and all data on them are deleted:\n"
+	if len(t.Machines) == 0 {
+		text = fmt.Sprintf("The Cluster %s in namespace %s has no machines.\n", c.Name, c.Namespace)
+	}
+	for i := range t.Machines {
+		m := &t.Machines[i]
+		address := ""
+		if m.Infra != nil {
+			address = cmp.Or(m.Infra.Address(), m.Infra.Spec.ProviderID)
+		}
+		text += facts.Clean("- "+strings.Join(nonEmpty(m.Name(), address), "  ")) + "\n"
+	}
+	for _, problem := range t.Problems {
+		text += facts.Clean("There may be more: "+problem) + "\n"
+	}
+	return text
 }

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 )
 
@@ -56,4 +57,19 @@ func (a *API) Scale(ctx context.Context, namespace, name string, wanted []facts.
 		}
 	}
 	return nil, errors.New("scaling the Cluster " + name + ": other writes changed it each time; try again")
+}
+
+// DeleteCluster requests the deletion of a provisioning Cluster. The Cluster must still be the one
+// that was read, not another of its name.
+func (a *API) DeleteCluster(ctx context.Context, cluster *provv1.Cluster) error {
+	err := a.Dynamic.Resource(provisioned).Namespace(cluster.Namespace).Delete(ctx, cluster.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(cluster.UID))})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("the Cluster %s was deleted and created again in the meantime; nothing was deleted", cluster.Name)
+	case err != nil:
+		return fmt.Errorf("deleting the Cluster %s: %w", cluster.Name, err)
+	}
+	return nil
 }

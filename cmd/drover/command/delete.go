@@ -1,0 +1,67 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/explain"
+	"github.com/drover-project/drover/cmd/drover/listing"
+)
+
+// deleteOptions are the flags of delete.
+type deleteOptions struct {
+	yes, wait bool
+	timeout   time.Duration
+}
+
+func newDelete(e *env) *cobra.Command {
+	o := &deleteOptions{}
+	cmd := &cobra.Command{
+		Use:        "delete cluster/NAME",
+		SuggestFor: []string{"destroy"},
+		Short:      "Delete a cluster and its servers",
+		Long: `Delete a Cluster (clusters.provisioning.cattle.io) with its machines, servers and Configs. The command lists its machines, asks for
+confirmation, and then shows the remaining machines until the Cluster is gone. An interrupted command does not stop the deletion.
+Nothing is forced: a server that cannot be removed keeps its machine and the Cluster, and 'describe' shows the cause.`,
+		Example: `  {name} delete cluster/shop
+  {name} delete cluster/shop --yes --wait=false`,
+		Args:              oneName,
+		ValidArgsFunction: e.completeCluster,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.timeout < 0 {
+				return usagef(cmd, "--timeout is negative; 0 waits without a limit")
+			}
+			return e.delete(cmd.Context(), args[0], o)
+		},
+	}
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
+	cmd.Flags().BoolVar(&o.wait, "wait", true, "Wait until the Cluster is gone.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "Longest time to wait; 0 waits without a limit.")
+	return cmd
+}
+
+func (e *env) delete(ctx context.Context, arg string, o *deleteOptions) error {
+	api, cluster, err := e.cluster(ctx, arg)
+	if err != nil {
+		return err
+	}
+	if cluster.DeletionTimestamp == nil {
+		tree := api.ClusterTree(ctx, cluster, e.Now())
+		if _, err := fmt.Fprint(e.Streams.Out, explain.Loss(tree)); err != nil {
+			return err
+		}
+		if err := e.confirm("Write the Cluster's name to delete it: ", cluster.Name, o.yes); err != nil {
+			return err
+		}
+		if err := api.DeleteCluster(ctx, cluster); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintf(e.Streams.Out, "%s/%s: deletion requested\n", listing.ClusterRef, cluster.Name); err != nil || !o.wait {
+		return err
+	}
+	return e.await(ctx, api, cluster, untilDeleted, o.timeout)
+}
