@@ -16,7 +16,7 @@ import (
 // fails only if an object cannot be encoded.
 func Render(in Input) (Result, error) {
 	cluster := in.Cluster
-	r := &renderer{Input: in, founder: founder(in)}
+	r := &renderer{Input: in, founder: founder(in), owners: owners(in)}
 	r.out.Cluster = capiCluster(cluster)
 	r.out.Objects = []Object{infrastructure(cluster), ControlPlane(cluster), bootstrapTemplate(cluster)}
 	r.missingRoles()
@@ -36,6 +36,8 @@ type renderer struct {
 	Input
 	// founder is the name of the pool whose machine creates the cluster.
 	founder string
+	// owners are the pools by the names of their MachineDeployments.
+	owners map[string]string
 	// waits are the pools whose machines are not replaced yet.
 	waits map[string]bool
 	out   Result
@@ -68,6 +70,23 @@ func founder(in Input) string {
 		}
 	}
 	return ""
+}
+
+// owners returns the pools by the names of their MachineDeployments. Long names are cut, so two pools
+// may need one name: the pool that has the MachineDeployment keeps it, or else the first one gets it.
+func owners(in Input) map[string]string {
+	owners := map[string]string{}
+	for name, pool := range in.Pools {
+		if pool.Deployment != nil {
+			owners[pool.Deployment.Name] = name
+		}
+	}
+	for _, pool := range in.Cluster.Spec.RKEConfig.MachinePools {
+		if name := Name(in.Cluster.Name, pool.Name); owners[name] == "" {
+			owners[name] = pool.Name
+		}
+	}
+	return owners
 }
 
 // Values of machineOS, and of the label cattle.io/os.
@@ -118,7 +137,11 @@ func (r *renderer) pool(pool *provv1.MachinePool) error {
 
 // unsupported returns why no machine is created for a pool; nil for most pools.
 func (r *renderer) unsupported(pool *provv1.MachinePool) *Finding {
+	name := Name(r.Cluster.Name, pool.Name)
 	switch {
+	case r.owners[name] != pool.Name:
+		return &Finding{pool.Name, provv1.NameTakenReason, fmt.Sprintf(
+			"its MachineDeployment would have the name %s, which the MachineDeployment of pool %s has: rename the pool", name, r.owners[name])}
 	case pool.MachineOS == windows:
 		return &Finding{pool.Name, provv1.TierUnsupportedReason, "Drover does not yet create machines with Windows"}
 	case pool.Name != r.founder && (pool.EtcdRole || pool.ControlPlaneRole):
