@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/provisioning/observe"
 )
@@ -55,7 +56,7 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 	case s.capi != nil && !s.capi.DeletionTimestamp.IsZero():
 		return step.Wait(provv1.DeletingReason, "the CAPI Cluster is being deleted", 0)
 	case s.capi != nil && !isOurs(s.Cluster, s.capi):
-		return taken(s.capi, "Cluster")
+		return taken(s.Cluster, s.capi, "Cluster")
 	}
 	return nil
 }
@@ -89,10 +90,18 @@ func isOurs(cluster *provv1.Cluster, obj client.Object) bool {
 }
 
 // taken reports an object of a needed name that belongs to another owner.
-func taken(obj client.Object, kind string) error {
+func taken(s *provv1.Cluster, obj client.Object, kind string) error {
 	owner := "it has no owner"
 	if refs := obj.GetOwnerReferences(); len(refs) > 0 {
 		owner = fmt.Sprintf("its owner is %s %s", refs[0].Kind, refs[0].Name)
 	}
-	return step.Wait(provv1.NameTakenReason, fmt.Sprintf("%s %s exists and does not belong to this Cluster (%s). Delete it, or create the Cluster under another name", kind, obj.GetName(), owner), 0)
+	next := "Delete it, or create the Cluster under another name"
+	switch of := obj.GetLabels()[rkev1.ClusterNameLabel]; {
+	case !observe.IsRendered(of, obj):
+	case of == s.Name:
+		next = "It is from an earlier Cluster of this name, and is deleted with that Cluster"
+	default:
+		next = "Servers of another Cluster may depend on it: use another name for the Cluster or the pool"
+	}
+	return step.Wait(provv1.NameTakenReason, fmt.Sprintf("%s %s exists and does not belong to this Cluster (%s). %s", kind, obj.GetName(), owner, next), 0)
 }
