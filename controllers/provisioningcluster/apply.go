@@ -36,6 +36,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) error {
 	if err := r.note(ctx, s); err != nil {
 		return err
 	}
+	defer r.emitReplaced(s)
 	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: s.capi.UID}
 	for _, obj := range s.rendered.Objects {
 		obj.SetOwnerReferences([]metav1.OwnerReference{owner})
@@ -94,6 +95,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 	if custom, ok := live.(*unstructured.Unstructured); ok {
 		custom.SetGroupVersionKind(gvk)
 	}
+	reverted := false
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(obj), live)
 	if apierrors.IsNotFound(err) { // the cache may be behind, and an object of another owner must stay
 		err = r.Reader.Get(ctx, client.ObjectKeyFromObject(obj), live)
@@ -108,10 +110,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 			s.generations[gvk.Kind+"/"+obj.GetName()] = live.GetGeneration()
 			return err
 		}
-		if reverts && r.Recorder != nil {
-			r.Recorder.Eventf(s.Cluster, nil, corev1.EventTypeWarning, provv1.RevertedReason, provv1.RKEClusterCondition,
-				"another writer changed %s %s, and Drover reverts the change: change the Cluster instead, or pause it with the annotation %s", gvk.Kind, obj.GetName(), clusterv1.PausedAnnotation)
-		}
+		reverted = reverts
 	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
 		return fmt.Errorf("reading %s %s: %w", gvk.Kind, obj.GetName(), err)
 	}
@@ -119,6 +118,11 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 	if err != nil {
 		return err
 	}
+	if reverted {
+		r.event(s, corev1.EventTypeWarning, provv1.RevertedReason, fmt.Sprintf("another writer changed %s %s, and Drover has reverted the change: change the Cluster instead, or pause it with the annotation %s",
+			gvk.Kind, obj.GetName(), clusterv1.PausedAnnotation))
+	}
+	s.noteReplaced(live, obj)
 	obj.SetUID(written.GetUID())
 	s.generations[gvk.Kind+"/"+obj.GetName()] = written.GetGeneration()
 	return nil

@@ -67,6 +67,14 @@ type scope struct {
 	// deployments are the Cluster's MachineDeployments by their name.
 	deployments map[string]*clusterv1.MachineDeployment
 	rendered    provisioning.Result
+	// effects are the effects of the rendering on machines, by pool.
+	effects map[string]provisioning.Effect
+	// replaced are the pools whose machine template this reconcile changed.
+	replaced []string
+	// older counts the machines of earlier machine templates, by MachineDeployment.
+	older map[string]int32
+	// deleting is the step that the deletion waits for, a reason of Cluster API.
+	deleting string
 	// generations are the generations of the objects that this reconcile wrote, by kind and name.
 	generations map[string]int64
 }
@@ -96,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		_, unhandled := step.Result(err)
 		return step.Result(errors.Join(patchErr, unhandled))
 	}
-	r.emit(obj, before.Status.Conditions)
+	r.emit(s)
 	return step.Result(err)
 }
 

@@ -3,8 +3,14 @@ package provisioningcluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,5 +50,51 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	return step.Wait(provv1.DeletingReason, "the machines of the cluster are being deleted, and their servers removed", safetyNet)
+	message, err := r.pendingDeletion(ctx, s, live)
+	if err != nil {
+		return err
+	}
+	return step.Wait(provv1.DeletingReason, message, safetyNet)
+}
+
+// holding are the steps of a machine's deletion that a user, a hook or the cluster may hold, before
+// the step in which its server is removed.
+var holding = []string{clusterv1.MachineDeletingWaitingForPreDrainHookReason, clusterv1.MachineDeletingDrainingNodeReason, clusterv1.MachineDeletingWaitingForVolumeDetachReason,
+	clusterv1.MachineDeletingWaitingForPreTerminateHookReason, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason}
+
+// pendingDeletion says which step the deletion of the CAPI Cluster waits for: the number of its
+// machines, and the earliest step of one of them. It notes the name of the step.
+func (r *Reconciler) pendingDeletion(ctx context.Context, s *scope, cluster *clusterv1.Cluster) (string, error) {
+	machines := &clusterv1.MachineList{}
+	if err := r.Client.List(ctx, machines, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.Name}); err != nil {
+		return "", fmt.Errorf("listing the Machines: %w", err)
+	}
+	if len(machines.Items) == 0 {
+		s.deleting = ptr.Deref(meta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ClusterDeletingCondition), metav1.Condition{}).Reason
+		return strings.TrimSuffix("no machine is left; the other objects of the cluster are being deleted: "+s.deleting, ": "), nil
+	}
+	slices.SortFunc(machines.Items, func(a, b clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
+	message := "the machines of the cluster are being deleted, and their servers removed"
+	first := len(holding)
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		deleting := ptr.Deref(meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition), metav1.Condition{})
+		if at := slices.Index(holding, deleting.Reason); at >= 0 && at < first {
+			first, s.deleting = at, deleting.Reason
+			message = fmt.Sprintf("the machines of the cluster are being deleted, and their servers removed: %d remain; %s: %s: %s", len(machines.Items), m.Name, deleting.Reason, deleting.Message)
+		}
+	}
+	return strings.TrimSuffix(message, ": "), nil
+}
+
+// emitDeletion writes an event when the deletion begins, and when it waits for another step.
+func (r *Reconciler) emitDeletion(s *scope) {
+	is := s.conditions.Get(provv1.ReadyCondition)
+	if is == nil || is.Reason != provv1.DeletingReason || s.DeletionTimestamp.IsZero() {
+		return
+	}
+	was := meta.FindStatusCondition(s.before.Status.Conditions, provv1.ReadyCondition)
+	if was == nil || was.Reason != provv1.DeletingReason || !strings.Contains(was.Message, s.deleting) {
+		r.event(s, corev1.EventTypeNormal, provv1.DeletingReason, is.Message)
+	}
 }

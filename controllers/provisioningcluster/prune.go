@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,10 +19,12 @@ import (
 func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	rendered := map[string]bool{}
 	kinds := map[string]bool{}
+	templates := map[string]clusterv1.ContractVersionedObjectReference{}
 	for _, obj := range s.rendered.Objects {
 		switch o := obj.(type) {
 		case *clusterv1.MachineDeployment:
 			rendered["MachineDeployment/"+o.Name] = true
+			templates[o.Name] = o.Spec.Template.Spec.InfrastructureRef
 		case *clusterv1.MachineHealthCheck:
 			rendered["MachineHealthCheck/"+o.Name] = true
 		case *unstructured.Unstructured:
@@ -51,19 +54,25 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	return r.pruneTemplates(ctx, s, rendered, kinds)
+	return r.pruneTemplates(ctx, s, rendered, kinds, templates)
 }
 
 // pruneTemplates deletes the machine templates that neither a MachineDeployment nor a MachineSet
-// names.
-func (r *Reconciler) pruneTemplates(ctx context.Context, s *scope, used, kinds map[string]bool) error {
+// names. It also counts the machines of earlier templates; templates are the rendered ones.
+func (r *Reconciler) pruneTemplates(ctx context.Context, s *scope, used, kinds map[string]bool, templates map[string]clusterv1.ContractVersionedObjectReference) error {
 	sets := &clusterv1.MachineSetList{}
 	if err := r.Client.List(ctx, sets, client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.Name}); err != nil {
 		return fmt.Errorf("listing MachineSets: %w", err)
 	}
+	s.older = map[string]int32{}
 	for i := range sets.Items {
-		ref := sets.Items[i].Spec.Template.Spec.InfrastructureRef
+		set := &sets.Items[i]
+		ref := set.Spec.Template.Spec.InfrastructureRef
 		used[ref.Kind+"/"+ref.Name] = true
+		name := set.Labels[clusterv1.MachineDeploymentNameLabel]
+		if now, rendered := templates[name]; rendered && now != ref {
+			s.older[name] += max(ptr.Deref(set.Spec.Replicas, 0), ptr.Deref(set.Status.Replicas, 0))
+		}
 	}
 	for _, deployment := range s.deployments {
 		ref := deployment.Spec.Template.Spec.InfrastructureRef

@@ -39,8 +39,15 @@ func (r *Reconciler) render(ctx context.Context, s *scope) error {
 			}
 		}
 	}
-	s.rendered, err = provisioning.Render(in)
-	return err
+	effects, rendered, err := provisioning.Preview(in)
+	if err != nil {
+		return err
+	}
+	s.rendered, s.effects = rendered, map[string]provisioning.Effect{}
+	for _, effect := range effects {
+		s.effects[effect.Pool] = effect
+	}
+	return nil
 }
 
 // claim makes the Cluster the owner of a Config, which is then moved and deleted with it.

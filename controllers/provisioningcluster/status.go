@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,6 +94,9 @@ func (r *Reconciler) reportPools(s *scope) metav1.Condition {
 		}
 	}
 	upToDate := machines(behind)
+	if upToDate.Status == metav1.ConditionFalse && s.isReplacing() {
+		upToDate.Reason = provv1.ReplacingMachinesReason
+	}
 	s.conditions.Set(provv1.MachinesUpToDateCondition, upToDate.Status, upToDate.Reason, upToDate.Message)
 	if s.Status.PendingReplacement = s.rendered.Pending; s.rendered.Pending != nil {
 		s.conditions.False(provv1.MachinesUpToDateCondition, provv1.ReplacementPendingReason, s.pending())
@@ -106,15 +108,19 @@ func (r *Reconciler) reportPools(s *scope) metav1.Condition {
 func (s *scope) pending() string {
 	var pools []string
 	for _, pool := range s.rendered.Pending.Pools {
-		pools = append(pools, fmt.Sprintf("pool %s: %d machines differ from their Config in %s", pool.Name, pool.Machines, strings.Join(pool.Changes, ", ")))
+		differ := "1 machine differs from its Config"
+		if pool.Machines != 1 {
+			differ = fmt.Sprintf("%d machines differ from their Config", pool.Machines)
+		}
+		pools = append(pools, fmt.Sprintf("pool %s: %s in %s", pool.Name, differ, strings.Join(pool.Changes, ", ")))
 	}
 	text := strings.Join(pools, "; ")
 	if s.Spec.RKEConfig.MachineReplacement == provv1.ReplaceNever {
 		return text + ". machineReplacement is Never: they are not replaced"
 	}
 	id := s.rendered.Pending.ID
-	if given := s.Annotations[provv1.ApproveReplacementAnnotation]; given != "" && given != id {
-		text += fmt.Sprintf(". The approval of %s is for an earlier change and has no effect", given)
+	if given := s.ignoredApproval(); given != "" {
+		text += ". " + given
 	}
 	return text + fmt.Sprintf(". To replace them: kubectl annotate clusters.provisioning.cattle.io %s -n %s --overwrite %s=%s",
 		s.Name, s.Namespace, provv1.ApproveReplacementAnnotation, id)
@@ -137,7 +143,9 @@ func (s *scope) count(pool provisioning.Pool) (status provv1.PoolStatus, rendere
 		return status, pool.Rendered, s.generations["MachineDeployment/"+pool.Deployment] == 0 && pool.Rendered == 0
 	}
 	counts := made.Status
-	status.Made, status.Ready, status.UpToDate = ptr.Deref(counts.Replicas, 0), ptr.Deref(counts.ReadyReplicas, 0), ptr.Deref(counts.UpToDateReplicas, 0)
+	status.Made, status.Ready = ptr.Deref(counts.Replicas, 0), ptr.Deref(counts.ReadyReplicas, 0)
+	// Cluster API counts a machine as up to date until it has compared it with the new template.
+	status.UpToDate = max(min(ptr.Deref(counts.UpToDateReplicas, 0), status.Made-s.older[pool.Deployment]), 0)
 	rendered = pool.Rendered
 	if pool.Autoscaled {
 		rendered = ptr.Deref(made.Spec.Replicas, pool.Rendered)
@@ -150,11 +158,7 @@ func (s *scope) count(pool provisioning.Pool) (status provv1.PoolStatus, rendere
 func (r *Reconciler) reportUpdated(s *scope, reconciled metav1.Condition) {
 	var messages []string
 	for _, finding := range s.rendered.Findings {
-		message := finding.Message
-		if finding.Pool != "" {
-			message = "pool " + finding.Pool + ": " + message
-		}
-		messages = append(messages, message)
+		messages = append(messages, messageOf(finding))
 	}
 	switch {
 	case len(messages) > 0:
@@ -164,17 +168,6 @@ func (r *Reconciler) reportUpdated(s *scope, reconciled metav1.Condition) {
 	default:
 		s.conditions.Repeat(provv1.UpdatedCondition, reconciled)
 	}
-}
-
-// quiet are reasons without an event: every Cluster passes them.
-var quiet = []string{provv1.WaitingForMachinesReason, provv1.WaitingForControlPlaneReason, provv1.DeletingReason, clusterv1.PausedReason,
-	rkev1.WaitingForOwnerReason, rkev1.WaitingForMachinesReason, rkev1.WaitingForTurnReason, rkev1.WaitingForServerReason, rkev1.WaitingForInfrastructureReason}
-
-// emit writes an event for each changed condition.
-func (r *Reconciler) emit(obj *provv1.Cluster, before []metav1.Condition) {
-	step.Emit(r.Recorder, obj, step.Transitions{Before: before, After: obj.Status.Conditions, Quiet: quiet,
-		Of:    []string{provv1.RKEClusterCondition, provv1.ProvisionedCondition, provv1.UpdatedCondition, provv1.ReadyCondition},
-		Notes: map[string]string{provv1.RenderedReason: "The objects of Cluster API match the Cluster", provv1.ReadyReason: "The Cluster is as its specification says"}})
 }
 
 // asWaiting returns the outcome of a step that waits.

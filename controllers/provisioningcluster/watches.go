@@ -7,9 +7,12 @@ import (
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,6 +49,8 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		Watches(&rkev1.RKECluster{}, wake(ofRendered), builder.WithPredicates(edited)).
 		Watches(&rkev1.RKEBootstrapTemplate{}, wake(ofRendered), builder.WithPredicates(edited)).
 		Watches(&clusterv1.MachineDeployment{}, wake(ofRendered)).
+		Watches(&clusterv1.MachineSet{}, wake(ofRendered), builder.WithPredicates(resized)).
+		Watches(&clusterv1.Machine{}, wake(ofRendered), builder.WithPredicates(deletionStep)).
 		Watches(&clusterv1.MachineHealthCheck{}, wake(ofRendered), builder.WithPredicates(edited)).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, wake(r.ofKind)).
 		Build(r)
@@ -71,6 +76,27 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 var deletion = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 }}
+
+// resized passes changes of the number of machines of a MachineSet.
+var resized = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, wasSet := e.ObjectOld.(*clusterv1.MachineSet)
+	is, isSet := e.ObjectNew.(*clusterv1.MachineSet)
+	return wasSet && isSet && (!ptr.Equal(was.Spec.Replicas, is.Spec.Replicas) || !ptr.Equal(was.Status.Replicas, is.Status.Replicas))
+}}
+
+// deletionStep passes the steps of a Machine's deletion.
+var deletionStep = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool { return deletionStepOf(e.ObjectOld) != deletionStepOf(e.ObjectNew) },
+}
+
+func deletionStepOf(obj client.Object) string {
+	machine, ok := obj.(*clusterv1.Machine)
+	if !ok {
+		return ""
+	}
+	return ptr.Deref(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineDeletingCondition), metav1.Condition{}).Reason
+}
 
 // kinds are the drivers' kinds that are watched.
 type kinds struct {

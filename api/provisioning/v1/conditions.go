@@ -52,12 +52,21 @@ const (
 	MachinesUpToDateReason = "MachinesUpToDate"
 	// ReplacementPendingReason: machines are not replaced before the user approves it.
 	ReplacementPendingReason = "ReplacementPending"
+	// ReplacingMachinesReason: machines of an earlier Config are being replaced.
+	ReplacingMachinesReason = "ReplacingMachines"
 	// WaitingForMachinesReason: machines are being created, replaced or deleted.
 	WaitingForMachinesReason = "WaitingForMachines"
 	// WaitingForControlPlaneReason: the control plane has not yet read the current specification.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
 	// FieldsNotActedOnReason: the specification has fields that have no effect.
 	FieldsNotActedOnReason = "FieldsNotActedOn"
+	// ReplacementStartedReason, ReplacementApprovedReason, ReplacementDoneReason and
+	// ApprovalIgnoredReason are reasons of events: machines are being replaced, after an approval or
+	// without one; all are replaced; an approval names another replacement than the one that waits.
+	ReplacementStartedReason  = "ReplacementStarted"
+	ReplacementApprovedReason = "ReplacementApproved"
+	ReplacementDoneReason     = "ReplacementDone"
+	ApprovalIgnoredReason     = "ApprovalIgnored"
 	// RevertedReason is the reason of an event: a change of a rendered object was reverted.
 	RevertedReason = "Reverted"
 	// DeletingReason: the Cluster is being deleted.
