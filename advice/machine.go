@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	v3 "github.com/drover-project/drover/api/management/v3"
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/clouds"
 )
@@ -313,7 +314,7 @@ var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason,
 	v3.InactiveReason, v3.DeletionBlockedReason, v3.RemovingKindsReason,
 	rkev1.WaitingForMachinesReason, rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForServerReason,
 	rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason, rkev1.PlanDeliveredReason, rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason,
-	rkev1.WaitingForProbesReason, rkev1.MachineDeletingReason)
+	rkev1.WaitingForProbesReason, rkev1.MachineDeletingReason, provv1.ReplacingMachinesReason)
 
 // machine holds the advice by reason of a condition. For NodeSilent, and for the owner that a
 // machine waits for, the messages and drover why suffice.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 )
 
 // heading finds the heading of a reason, which is one word.
@@ -22,7 +24,7 @@ func TestReasonsHaveHeadings(t *testing.T) {
 	for _, found := range heading.FindAllStringSubmatch(string(content), -1) {
 		headings = append(headings, found[1])
 	}
-	reasons := unadvised.Clone()
+	reasons := unadvised.Union(provisioned)
 	for _, all := range []map[string]failure{results, classes} {
 		reasons.Insert(slices.Collect(maps.Keys(all))...)
 	}
@@ -39,4 +41,19 @@ func TestReasonsHaveHeadings(t *testing.T) {
 	}
 	require.Empty(t, Page("AllReconciled"), "a condition that is good")
 	require.Empty(t, Page("FromTheFuture"))
+}
+
+// good are reasons of a provisioning Cluster that need no explanation.
+var good = []string{provv1.ReadyReason, provv1.RenderedReason, provv1.MachinesUpToDateReason,
+	provv1.ReplacementStartedReason, provv1.ReplacementApprovedReason, provv1.ReplacementDoneReason}
+
+// TestReasonsOfProvisioningClusters: each reason of a provisioning Cluster has a heading, or is good.
+func TestReasonsOfProvisioningClusters(t *testing.T) {
+	content, err := os.ReadFile("../api/provisioning/v1/conditions.go")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)Reason\s+= "([A-Za-z]+)"$`).FindAllStringSubmatch(string(content), -1)
+	require.Greater(t, len(found), 15, "the reasons are found")
+	for _, reason := range found {
+		require.Equal(t, slices.Contains(good, reason[1]), Page(reason[1]) == "", reason[1])
+	}
 }
