@@ -13,13 +13,14 @@ import (
 // Names of the policies, and of their bindings.
 const (
 	PolicyName          = "drover-templates-are-immutable"
-	StatePolicyName     = "drover-state-keeps-its-claim"           // a machine's pod writes its own part of the state Secret
-	PlanPolicyName      = "drover-agents-write-their-keys"         // an agent writes its own keys of the plan Secret
-	OptionsPolicyName   = "drover-machines-keep-their-options"     // a server that runs has the options that it was made with
-	VersionPolicyName   = "drover-versions-are-the-control-planes" // Cluster API rolls no machines that an RKEControlPlane changes in place
-	ReferencePolicyName = "drover-references-lead-to-providers"    // Clusters and Machines name only kinds that can be part of them
-	ReplicasPolicyName  = "drover-replicas-are-bounded"            // Cluster API creates all machines of a MachineSet in one loop
-	DeletionPolicyName  = "drover-etcd-deletions-are-announced"    // a user who deletes a server with etcd gets a warning
+	StatePolicyName     = "drover-state-keeps-its-claim"             // a machine's pod writes its own part of the state Secret
+	PlanPolicyName      = "drover-agents-write-their-keys"           // an agent writes its own keys of the plan Secret
+	OptionsPolicyName   = "drover-machines-keep-their-options"       // a server that runs has the options that it was made with
+	VersionPolicyName   = "drover-versions-are-the-control-planes"   // Cluster API rolls no machines that an RKEControlPlane changes in place
+	ReferencePolicyName = "drover-references-lead-to-providers"      // Clusters and Machines name only kinds that can be part of them
+	ReplicasPolicyName  = "drover-replicas-are-bounded"              // Cluster API creates all machines of a MachineSet in one loop
+	OwnerPolicyName     = "drover-management-clusters-have-an-owner" // a user without the right to delete a Cluster cannot delete it through its management Cluster
+	DeletionPolicyName  = "drover-etcd-deletions-are-announced"      // a user who deletes a server with etcd gets a warning
 )
 
 // Policies are the checks of the API server that work even if the manager does not run, each with
@@ -29,6 +30,7 @@ func Policies(owner *metav1.OwnerReference) []client.Object {
 		denying(owner, PlanPolicyName, agentsWriteTheirKeys()),
 		denying(owner, OptionsPolicyName, machinesKeepTheirOptions()), denying(owner, VersionPolicyName, versionsAreTheControlPlanes()),
 		denying(owner, ReferencePolicyName, referencesLeadToProviders()), denying(owner, ReplicasPolicyName, replicasAreBounded()),
+		denying(owner, OwnerPolicyName, managementClustersHaveAnOwner()),
 		policy(owner, DeletionPolicyName, admissionregistrationv1.Warn, etcdDeletionsAreAnnounced()))
 }
 

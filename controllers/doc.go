@@ -5,6 +5,13 @@
 //	provisioning Cluster spec, <X>Config              user                provisioningcluster
 //	provisioning Cluster status, finalizer,
 //	  annotation rendered; owner of an <X>Config      provisioningcluster CLI, user
+//	provisioning Cluster status.clusterName,
+//	  condition ManagementCluster, annotation
+//	  management-cluster-name                         managementcluster   provisioningcluster, CLI, user
+//	management Cluster spec.description               user                user
+//	management Cluster, everything else               managementcluster   user
+//	deletion of a provisioning Cluster, after its
+//	  management Cluster's                            managementcluster   provisioningcluster
 //	CAPI Cluster, RKECluster, RKEControlPlane,
 //	  RKEBootstrapTemplate, MachineDeployments,
 //	  MachineHealthChecks, <X>MachineTemplates of

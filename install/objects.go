@@ -29,7 +29,7 @@ const DriversReaderName = "drover-driver-reader"
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles/finalizers,resourceNames=drover-manager;drover-system-drover-manager,verbs=update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=drover-webhooks,verbs=get;create;patch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=drover-webhooks,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=drover-templates-are-immutable;drover-state-keeps-its-claim;drover-agents-write-their-keys;drover-machines-keep-their-options;drover-versions-are-the-control-planes;drover-references-lead-to-providers;drover-etcd-deletions-are-announced;drover-replicas-are-bounded,verbs=get;create;patch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=drover-templates-are-immutable;drover-state-keeps-its-claim;drover-agents-write-their-keys;drover-machines-keep-their-options;drover-versions-are-the-control-planes;drover-references-lead-to-providers;drover-etcd-deletions-are-announced;drover-replicas-are-bounded;drover-management-clusters-have-an-owner,verbs=get;create;patch
 // +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=rancher,verbs=get
 // To create the aggregated role, the manager needs all rights in it.
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch;create;update;patch;delete

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/capi/workload"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/controllers/machine"
+	"github.com/drover-project/drover/controllers/managementcluster"
 	"github.com/drover-project/drover/controllers/nodedriver"
 	"github.com/drover-project/drover/controllers/provisioningcluster"
 	"github.com/drover-project/drover/controllers/rkecluster"
@@ -155,6 +156,11 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	err = provisioningcluster.New(provisioningcluster.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("provisioningcluster"),
 		WatchFilter: o.watchFilter, Workers: o.concurrency}).Register(ctx, mgr)
+	if err != nil {
+		return err
+	}
+	err = managementcluster.New(managementcluster.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Totals: clusters, Recorder: mgr.GetEventRecorder("managementcluster"),
+		Namespace: o.namespace, WatchFilter: o.watchFilter, Workers: o.concurrency}).Register(ctx, mgr)
 	if err != nil {
 		return err
 	}

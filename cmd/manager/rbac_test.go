@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -216,7 +215,7 @@ func ownGrants(t *testing.T, objs []client.Object) []access.Grant {
 func markedGrants(t *testing.T) []access.Grant {
 	t.Helper()
 	var out []access.Grant
-	for _, dir := range []string{"controllers/machine", "controllers/nodedriver", "controllers/provisioningcluster", "controllers/rkebootstrap", "controllers/rkecluster", "controllers/rkecontrolplane", "controllers/serverscan", "install", "cmd/manager"} {
+	for _, dir := range []string{"controllers/machine", "controllers/managementcluster", "controllers/nodedriver", "controllers/provisioningcluster", "controllers/rkebootstrap", "controllers/rkecluster", "controllers/rkecontrolplane", "controllers/serverscan", "install", "cmd/manager"} {
 		rules := access.Markers(t, filepath.Join("../..", dir))
 		require.NotEmpty(t, rules, dir)
 		out = append(out, access.Grants(rules)...)
@@ -382,7 +381,8 @@ func (s *story) deliverPlan() {
 }
 
 // scanServers looks for orphans.
-// clusterLife renders a provisioning Cluster, takes a pool out of it, and deletes it.
+// clusterLife renders a provisioning Cluster, takes a pool out of it, and deletes its management Cluster. It deletes
+// another Cluster itself.
 func (s *story) clusterLife() {
 	s.Helper()
 	pools := make([]provv1.MachinePool, 2)
@@ -415,6 +415,7 @@ func (s *story) clusterLife() {
 	cluster.Spec.RKEConfig.MachinePools = cluster.Spec.RKEConfig.MachinePools[:1]
 	require.NoError(s, s.client.Patch(s.Context(), cluster, client.MergeFrom(before)))
 	rendered(1)
+	testkit.ExpectExists(s.T, s.client, cluster)
 	template := &unstructured.UnstructuredList{}
 	template.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind("DigitaloceanMachineTemplateList"))
 	testkit.Eventually(s.T, time.Minute, func() error {
@@ -424,13 +425,27 @@ func (s *story) clusterLife() {
 		}
 		return err
 	})
-	require.NoError(s, s.client.Delete(s.Context(), cluster))
+	require.NoError(s, s.client.Delete(s.Context(), s.management(cluster)))
+	s.awaitGone(cluster)
+	s.awaitGone(s.management(cluster))
+	empty := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "empty"}, Spec: provv1.ClusterSpec{
+		KubernetesVersion: "v1.36.3+k3s1", RKEConfig: &provv1.RKEConfig{}}}
+	require.NoError(s, s.client.Create(s.Context(), empty))
 	testkit.Eventually(s.T, time.Minute, func() error {
-		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(cluster), cluster); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there: %w", err)
+		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(empty), empty); err != nil || empty.Status.ClusterName == "" {
+			return fmt.Errorf("no management Cluster: %w", err)
 		}
 		return nil
 	})
+	require.NoError(s, s.client.Delete(s.Context(), empty))
+	s.awaitGone(empty)
+	s.awaitGone(s.management(empty))
+}
+
+func (s *story) management(cluster *provv1.Cluster) *v3.Cluster {
+	s.Helper()
+	require.NotEmpty(s, cluster.Status.ClusterName)
+	return &v3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: cluster.Status.ClusterName}}
 }
 
 func (s *story) scanServers() {

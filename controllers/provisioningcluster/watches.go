@@ -43,7 +43,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	edited := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, deletion)
 	made, err := builder.ControllerManagedBy(mgr).Named("provisioningcluster").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New(workers)}).
-		For(&provv1.Cluster{}, builder.WithPredicates(edited)).
+		For(&provv1.Cluster{}, builder.WithPredicates(predicate.Or[client.Object](edited, named))).
 		Watches(&clusterv1.Cluster{}, wake(ofNamesake), builder.WithPredicates(edited)).
 		Watches(&rkev1.RKEControlPlane{}, wake(ofRendered)).
 		Watches(&rkev1.RKECluster{}, wake(ofRendered), builder.WithPredicates(edited)).
@@ -97,6 +97,13 @@ func deletionStepOf(obj client.Object) string {
 	}
 	return ptr.Deref(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineDeletingCondition), metav1.Condition{}).Reason
 }
+
+// named passes a change of the management Cluster's name, which is rendered.
+var named = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, wasCluster := e.ObjectOld.(*provv1.Cluster)
+	is, isCluster := e.ObjectNew.(*provv1.Cluster)
+	return wasCluster && isCluster && was.Status.ClusterName != is.Status.ClusterName
+}}
 
 // kinds are the drivers' kinds that are watched.
 type kinds struct {

@@ -68,6 +68,11 @@ func (c *Conditions) Repeat(condition string, of metav1.Condition) {
 	c.set(metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: of.Reason, Message: of.Message})
 }
 
+// Copy sets a condition to the status, reason, message and advice of another object's.
+func (c *Conditions) Copy(condition string, of metav1.Condition) {
+	c.set(metav1.Condition{Type: condition, Status: of.Status, Reason: of.Reason, Message: of.Message})
+}
+
 // Hold marks existing conditions as valid for this generation although no step checked them again.
 // Clients that wait for a condition wait for its observedGeneration.
 func (c *Conditions) Hold(conditions ...string) {

@@ -38,6 +38,8 @@ const (
 	CAPIClusterMissingReason = "CAPIClusterMissing"
 	// NameTakenReason: an object that the Cluster needs exists, and is not the Cluster's.
 	NameTakenReason = "NameTaken"
+	// NamedReason: the management Cluster of status.clusterName belongs to the Cluster.
+	NamedReason = "Named"
 	// NameInvalidReason: the annotation with the name of the management Cluster has no valid name.
 	NameInvalidReason = "NameInvalid"
 	// ConfigMissingReason: a pool names a Config that does not exist.
