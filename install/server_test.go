@@ -201,8 +201,8 @@ func TestErrorsSayWhichStep(t *testing.T) {
 		do   func(client.WithWatch) error
 		err  string
 	}{
-		"kinds, read":        {"get", func(c client.WithWatch) error { return install.Kinds(t.Context(), c, false) }, "installing a CRD: reading CustomResourceDefinition nodedrivers.management.cattle.io: "},
-		"kinds, write":       {"apply", func(c client.WithWatch) error { return install.Kinds(t.Context(), c, false) }, "installing a CRD: applying CustomResourceDefinition nodedrivers.management.cattle.io: "},
+		"kinds, read":        {"get", func(c client.WithWatch) error { return install.Kinds(t.Context(), c, false) }, "installing a CRD: reading CustomResourceDefinition clusters.management.cattle.io: "},
+		"kinds, write":       {"apply", func(c client.WithWatch) error { return install.Kinds(t.Context(), c, false) }, "installing a CRD: applying CustomResourceDefinition clusters.management.cattle.io: "},
 		"objects":            {"apply", func(c client.WithWatch) error { return install.Objects(t.Context(), c, nil) }, "applying Namespace drover-drivers: "},
 		"webhooks":           {"apply", func(c client.WithWatch) error { return install.Webhooks(t.Context(), c, admission.Target{}) }, "applying ValidatingWebhookConfiguration drover-webhooks: "},
 		"owner":              {"get", func(c client.WithWatch) error { _, err := install.Owner(t.Context(), c, "drover-system"); return err }, "reading our own ClusterRole: "},
