@@ -1,6 +1,8 @@
 package provisioning
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -27,8 +29,21 @@ func capiCluster(cluster *provv1.Cluster) *clusterv1.Cluster {
 	ours := func(kind string) clusterv1.ContractVersionedObjectReference {
 		return clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.GroupVersion.Group, Kind: kind, Name: cluster.Name}
 	}
-	return &clusterv1.Cluster{ObjectMeta: metaOf(cluster, cluster.Name),
+	out := &clusterv1.Cluster{ObjectMeta: metaOf(cluster, cluster.Name),
 		Spec: clusterv1.ClusterSpec{InfrastructureRef: ours("RKECluster"), ControlPlaneRef: ours("RKEControlPlane")}}
+	if slices.ContainsFunc(cluster.Spec.RKEConfig.MachinePools, func(p provv1.MachinePool) bool { return isAutoscaled(&p) }) {
+		state := provv1.AutoscalerEnabledAnnotation
+		if isAutoscalerPaused(cluster) {
+			state = provv1.AutoscalerPausedAnnotation
+		}
+		out.Annotations = map[string]string{state: "true"}
+	}
+	return out
+}
+
+// isAutoscalerPaused reports whether the cluster autoscaler leaves the Cluster's pools alone.
+func isAutoscalerPaused(cluster *provv1.Cluster) bool {
+	return cluster.Annotations[provv1.AutoscalerPausedAnnotation] == "true"
 }
 
 // infrastructure renders the RKECluster. spec.controlPlaneEndpoint is rkecluster's to set.

@@ -13,6 +13,7 @@ func WithoutEffect() map[string]string {
 	collect(paths, "", pools, poolFields)
 	collect(paths, "in a pool with the role etcd or control plane", pools, serverPoolFields)
 	collect(paths, "in a pool whose Config names a host", pools, hostPoolFields)
+	collect(paths, "in a pool with autoscaling sizes, once it exists", pools, scaledPoolFields)
 	return paths
 }
 

@@ -46,6 +46,12 @@ var hostPoolFields = []field[*provv1.MachinePool]{
 	{"rollingUpdate", func(p *provv1.MachinePool) bool { return p.RollingUpdate != nil && TakesHosts(p) }},
 }
 
+// scaledPoolFields are the fields that are kept and have no effect in a pool with autoscaling sizes,
+// once it exists. quantity is 1 by default.
+var scaledPoolFields = []field[*provv1.MachinePool]{
+	{"quantity", func(p *provv1.MachinePool) bool { return isAutoscaled(p) && quantity(p) != 1 }},
+}
+
 // NotActedOn returns the paths of the fields of a Cluster that are set and have no effect, below
 // spec. Pools are named by their name. The planner has the list of the fields that the Cluster's
 // RKEControlPlane has, too.
@@ -64,6 +70,7 @@ func NotActedOn(cluster *provv1.Cluster) []string {
 		paths = append(paths, given(prefix, poolFields, pool)...)
 		paths = append(paths, given(prefix, serverPoolFields, pool)...)
 		paths = append(paths, given(prefix, hostPoolFields, pool)...)
+		paths = append(paths, given(prefix, scaledPoolFields, pool)...)
 	}
 	return paths
 }

@@ -56,6 +56,9 @@ func deployment(cluster *provv1.Cluster, pool *provv1.MachinePool, template *uns
 	if timeout := pool.DrainBeforeDeleteTimeout; timeout != nil && pool.DrainBeforeDelete {
 		out.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = seconds(timeout.Duration)
 	}
+	if isAutoscaled(pool) && isAutoscalerPaused(cluster) {
+		return out, nil // the autoscaler finds no sizes, and the number stays
+	}
 	if isAutoscaled(pool) {
 		if out.Annotations == nil {
 			out.Annotations = map[string]string{}
@@ -66,6 +69,15 @@ func deployment(cluster *provv1.Cluster, pool *provv1.MachinePool, template *uns
 	}
 	out.Spec.Replicas = &replicas
 	return out, nil
+}
+
+// firstSize returns the number of machines with which the autoscaler's pool starts: quantity, if it is
+// set and within the sizes, or else the smallest. The default of quantity is 1.
+func firstSize(pool *provv1.MachinePool) int32 {
+	if quantity(pool) <= 1 {
+		return *pool.AutoscalingMinSize
+	}
+	return min(max(quantity(pool), *pool.AutoscalingMinSize), *pool.AutoscalingMaxSize)
 }
 
 // isAutoscaled reports whether the cluster autoscaler chooses the number of a pool's machines. It

@@ -175,12 +175,41 @@ func stored(t *testing.T, in provisioning.Input, path string) provisioning.Input
 	return in
 }
 
-// TestPreview_autoscaled: a pool that the autoscaler scales starts with its smallest number of machines.
-func TestPreview_autoscaled(t *testing.T) {
-	effects, _, err := provisioning.Preview(load(t, "testdata/rancher/10-health.yaml"))
-	require.NoError(t, err)
-	for _, effect := range effects {
-		require.NotEqual(t, "scaled", effect.Pool, effect.String())
+// TestRender_autoscaled: quantity is the first number of machines of a pool that the autoscaler scales;
+// without it, the pool starts with the smallest number. While the autoscaler is paused, it finds no
+// sizes.
+func TestRender_autoscaled(t *testing.T) {
+	scaled := func(in provisioning.Input) (*clusterv1.MachineDeployment, provisioning.Result) {
+		out, err := provisioning.Render(in)
+		require.NoError(t, err)
+		for _, obj := range out.Objects {
+			if deployment, ok := obj.(*clusterv1.MachineDeployment); ok && strings.HasSuffix(deployment.Name, "-scaled") {
+				return deployment, out
+			}
+		}
+		return nil, out
 	}
-	require.Len(t, effects, 4)
+	in := load(t, "testdata/rancher/10-health.yaml")
+	at := slices.IndexFunc(in.Cluster.Spec.RKEConfig.MachinePools, func(p provv1.MachinePool) bool { return p.Name == "scaled" })
+	pool := &in.Cluster.Spec.RKEConfig.MachinePools[at]
+	pool.AutoscalingMinSize, pool.AutoscalingMaxSize = new(int32(2)), new(int32(12))
+	for quantity, first := range map[int32]int32{0: 2, 1: 2, 3: 3, 20: 12} {
+		pool.Quantity = &quantity
+		deployment, out := scaled(in)
+		require.Nil(t, deployment.Spec.Replicas)
+		at := slices.IndexFunc(out.Pools, func(p provisioning.Pool) bool { return p.Name == "scaled" })
+		require.Equal(t, first, out.Pools[at].Rendered, "quantity %d", quantity)
+		require.Equal(t, quantity != 1, slices.Contains(provisioning.NotActedOn(in.Cluster), "rkeConfig.machinePools[scaled].quantity"))
+	}
+	deployment, out := scaled(in)
+	require.Equal(t, "2", deployment.Annotations[clusterv1.AutoscalerMinSizeAnnotation])
+	require.Equal(t, map[string]string{"provisioning.cattle.io/cluster-autoscaler-enabled": "true"}, out.Cluster.Annotations)
+
+	in.Cluster.Annotations = map[string]string{"provisioning.cattle.io/cluster-autoscaler-paused": "true"}
+	deployment, out = scaled(in)
+	require.NotContains(t, deployment.Annotations, clusterv1.AutoscalerMinSizeAnnotation)
+	require.NotContains(t, deployment.Annotations, clusterv1.AutoscalerMaxSizeAnnotation)
+	require.Equal(t, "scaled by the autoscaler", deployment.Annotations["note"])
+	require.Nil(t, deployment.Spec.Replicas, "the number stays")
+	require.Equal(t, map[string]string{"provisioning.cattle.io/cluster-autoscaler-paused": "true"}, out.Cluster.Annotations)
 }

@@ -153,13 +153,13 @@ func (r *renderer) unsupported(pool *provv1.MachinePool) *Finding {
 
 // replicas returns the number of machines of a pool. The pool that creates the cluster has one for
 // now, and never none once it has created the cluster. A pool with autoscaling sizes has the number
-// that the autoscaler chose, and starts with the smallest.
+// that the autoscaler chose.
 func (r *renderer) replicas(pool *provv1.MachinePool, in PoolInput) int32 {
 	if isAutoscaled(pool) {
 		if in.Deployment != nil {
-			return ptr.Deref(in.Deployment.Spec.Replicas, *pool.AutoscalingMinSize)
+			return ptr.Deref(in.Deployment.Spec.Replicas, firstSize(pool))
 		}
-		return *pool.AutoscalingMinSize
+		return firstSize(pool)
 	}
 	wanted := quantity(pool)
 	if pool.Name != r.founder {

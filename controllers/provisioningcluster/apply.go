@@ -3,17 +3,20 @@ package provisioningcluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	"github.com/drover-project/drover/provisioning"
 	"github.com/drover-project/drover/provisioning/observe"
 )
 
@@ -44,6 +47,25 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// sizeFirst sets the first number of machines of a new MachineDeployment that the cluster autoscaler
+// scales. It is no applied field, so that the number stays with the autoscaler.
+func (r *Reconciler) sizeFirst(ctx context.Context, s *scope, live, written client.Object) error {
+	if _, isDeployment := live.(*clusterv1.MachineDeployment); !isDeployment || live.GetUID() != "" {
+		return nil
+	}
+	at := slices.IndexFunc(s.rendered.Pools, func(p provisioning.Pool) bool { return p.Deployment == written.GetName() && p.Autoscaled })
+	if at < 0 {
+		return nil
+	}
+	made := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: written.GetNamespace(), Name: written.GetName()}}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"replicas":%d}}`, written.GetUID(), s.rendered.Pools[at].Rendered)
+	if err := r.Client.Patch(ctx, made, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner+"-size")); err != nil {
+		return fmt.Errorf("setting the first size of MachineDeployment %s: %w", made.Name, err)
+	}
+	written.SetGeneration(made.Generation)
 	return nil
 }
 
@@ -123,6 +145,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 			gvk.Kind, obj.GetName(), clusterv1.PausedAnnotation))
 	}
 	s.noteReplaced(live, obj)
+	if err := r.sizeFirst(ctx, s, live, written); err != nil {
+		return err
+	}
 	obj.SetUID(written.GetUID())
 	s.generations[gvk.Kind+"/"+obj.GetName()] = written.GetGeneration()
 	return nil

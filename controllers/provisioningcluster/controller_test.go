@@ -260,6 +260,35 @@ func TestReconcile_twice(t *testing.T) {
 	testkit.ExpectNotFound(t, w.client, &clusterv1.Cluster{ObjectMeta: w.named("one")}, &clusterv1.MachineDeployment{ObjectMeta: w.named("one-server")})
 }
 
+// TestReconcile_autoscaled: quantity is the first size, and then the number is the autoscaler's.
+func TestReconcile_autoscaled(t *testing.T) {
+	w := newWorld(t, func(c *provv1.Cluster) {
+		pool := &c.Spec.RKEConfig.MachinePools[1]
+		pool.Quantity, pool.AutoscalingMinSize, pool.AutoscalingMaxSize = new(int32(3)), new(int32(1)), new(int32(9))
+	})
+	w.reconcile(t)
+	workers := w.deployment(t, "one-workers")
+	require.Equal(t, int32(3), *workers.Spec.Replicas)
+	fields := testkit.ExpectCondition(t, w.cluster, provv1.NotActedOnCondition, metav1.ConditionTrue, "")
+	require.Contains(t, fields.Message, "rkeConfig.machinePools[workers].quantity")
+	workers.Spec.Replicas = new(int32(7))
+	require.NoError(t, w.client.Update(t.Context(), workers))
+	w.cluster.Annotations[provv1.AutoscalerPausedAnnotation] = "true"
+	w.cluster.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(5))
+	require.NoError(t, w.client.Update(t.Context(), w.cluster))
+	w.reconcile(t)
+	workers = w.deployment(t, "one-workers")
+	require.Equal(t, int32(7), *workers.Spec.Replicas)
+	require.NotContains(t, workers.Annotations, clusterv1.AutoscalerMaxSizeAnnotation)
+	delete(w.cluster.Annotations, provv1.AutoscalerPausedAnnotation)
+	require.NoError(t, w.client.Update(t.Context(), w.cluster))
+	w.reconcile(t)
+	workers = w.deployment(t, "one-workers")
+	require.Equal(t, int32(7), *workers.Spec.Replicas)
+	require.Equal(t, "9", workers.Annotations[clusterv1.AutoscalerMaxSizeAnnotation])
+	require.Zero(t, w.writes(t, func() { w.reconcile(t) }))
+}
+
 // TestReconcile_names: an object of somebody else is never taken over.
 func TestReconcile_names(t *testing.T) {
 	w := newWorld(t, func(c *provv1.Cluster) { c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })

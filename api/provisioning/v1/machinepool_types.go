@@ -36,7 +36,7 @@ type MachinePool struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([-a-z0-9]*[a-z0-9])?:)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
 	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
-	// Quantity is the number of machines. With autoscaling sizes it has no effect.
+	// Quantity is the number of machines. With autoscaling sizes it is only the first number.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default=1

@@ -14,6 +14,12 @@ const (
 	// ApproveReplacementAnnotation on a Cluster approves the replacements with this ID, and no
 	// others.
 	ApproveReplacementAnnotation = "drover.cattle.io/approve-replacement"
+	// AutoscalerPausedAnnotation with the value "true" on a Cluster takes the autoscaling sizes from its
+	// MachineDeployments, so that the cluster autoscaler leaves their numbers of machines alone.
+	AutoscalerPausedAnnotation = "provisioning.cattle.io/cluster-autoscaler-paused"
+	// AutoscalerEnabledAnnotation is "true" on the CAPI Cluster while a pool has autoscaling sizes and
+	// the autoscaler is not paused. Rancher's tools read both annotations there.
+	AutoscalerEnabledAnnotation = "provisioning.cattle.io/cluster-autoscaler-enabled"
 	// ManagementClusterNameAnnotation on a Cluster is the name of its management Cluster. A user may
 	// choose a free name before Drover creates the management Cluster; later it does not change.
 	ManagementClusterNameAnnotation = "provisioning.cattle.io/management-cluster-name"
