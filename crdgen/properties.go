@@ -68,6 +68,15 @@ func (f Field) configDefault() any {
 	return f.Default
 }
 
+// SchemaDefault returns the value that the API server fills into an <X>Config without a value; nil if
+// it fills in none.
+func (f Field) SchemaDefault() any {
+	if !f.hasSchemaDefault() {
+		return nil
+	}
+	return f.configDefault()
+}
+
 // hasSchemaDefault is false for credential fields: a default in the object would take precedence
 // over the credential Secret.
 func (f Field) hasSchemaDefault() bool {

@@ -165,7 +165,7 @@ func TestRender_default(t *testing.T) {
 	in := made(t, load(t, "testdata/workers.yaml"))
 	before := templateOf(t, in, "workers")
 	pool := in.Pools["workers"]
-	pool.Fields = map[string]crdgen.Field{"size": {Name: "size"}, "sshPort": {Name: "sshPort", Default: int64(22)}, "token": {Name: "token", Secret: true}}
+	pool.Fields = map[string]crdgen.Field{"size": {Name: "size"}, "sshPort": {Name: "sshPort", Default: "22"}, "token": {Name: "token", Secret: true}}
 	in.Pools["workers"] = pool
 	pool.Config.SetGeneration(9)
 	pool.Config.Object["sshPort"] = "22"

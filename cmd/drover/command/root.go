@@ -105,7 +105,8 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	root.SetFlagErrorFunc(usage)
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		newGet(e), newClusters(e, "clusters"), newDrivers(e, "drivers"), newWhy(e), newDescribe(e), newScale(e), newWait(e), newDelete(e), newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
+		newGet(e), newClusters(e, "clusters"), newDrivers(e, "drivers"), newDescribe(e), newWhy(e), newPlan(e), newScale(e), newWait(e), newDelete(e),
+		newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
 	root.InitDefaultCompletionCmd() // cobra adds its completion command later than this code needs it
