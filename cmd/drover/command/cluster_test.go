@@ -22,10 +22,14 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/command"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
@@ -50,7 +54,17 @@ func newCluster(t *testing.T) *cluster {
 		testkit.ApplyCRDs(t, definitions(t)...)
 		runManager(t)
 	})
-	return &cluster{Client: testkit.Client(t, scheme.Scheme), namespace: testkit.Namespace(t), kubeconfig: testkit.Kubeconfig(t)}
+	return &cluster{Client: testkit.Client(t, ourScheme(t)), namespace: testkit.Namespace(t), kubeconfig: testkit.Kubeconfig(t)}
+}
+
+// ourScheme has the types of Kubernetes and of the objects of a cluster.
+func ourScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	all := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, provv1.AddToScheme, rkev1.AddToScheme, apiextensionsv1.AddToScheme} {
+		require.NoError(t, add(all))
+	}
+	return all
 }
 
 // runManager renews the Lease of a manager as long as the tests run.
@@ -81,6 +95,8 @@ func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 		"charts/drover/crds/provisioning.cattle.io_clusters.yaml",
 		"capi/crds/cluster.x-k8s.io_clusters.yaml", "capi/crds/cluster.x-k8s.io_machines.yaml",
 		"capi/crds/cluster.x-k8s.io_machinesets.yaml", "capi/crds/cluster.x-k8s.io_machinedeployments.yaml",
+		"capi/crds/cluster.x-k8s.io_machinehealthchecks.yaml",
+		"charts/drover/crds/rke.cattle.io_rkeclusters.yaml", "charts/drover/crds/rke.cattle.io_rkebootstraptemplates.yaml",
 	} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "..", file))
 		require.NoError(t, err, "run make generate")
@@ -91,11 +107,11 @@ func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	for _, name := range []string{"digitalocean", "generic"} {
 		flags, ok := driver.Builtin(name)
 		require.True(t, ok)
-		fields, err := crdgen.FieldsOf(name, flags, crdgen.Rules{})
+		fields, err := crdgen.FieldsOf(name, flags, crdgen.Rules{PrivateCredentialFields: map[string][]string{"digitalocean": {"accessToken"}}[name]})
 		require.NoError(t, err)
-		_, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
+		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
 		require.NoError(t, err)
-		crds = append(crds, template, machine)
+		crds = append(crds, config, template, machine)
 	}
 	return crds
 }

@@ -290,8 +290,8 @@ func (p *Planning) Approve(ctx context.Context, cluster *provv1.Cluster, id stri
 	return nil
 }
 
-// definition makes the CRD of a driver's kind from the OpenAPI document: its options with a default,
-// which never are secrets.
+// definition makes the CRD of a driver's kind from the OpenAPI document. An option with a default is
+// no secret; each other option is taken to be one.
 func (a *API) definition(ctx context.Context, name string, crd *apiextensionsv1.CustomResourceDefinition) error {
 	_, group, _ := strings.Cut(name, ".")
 	notFound := apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), name)
@@ -307,8 +307,9 @@ func (a *API) definition(ctx context.Context, name string, crd *apiextensionsv1.
 			Schemas map[string]struct {
 				Kinds      []metav1.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
 				Properties map[string]struct {
-					Type    string          `json:"type"`
-					Default json.RawMessage `json:"default"`
+					Type        string          `json:"type"`
+					IntOrString bool            `json:"x-kubernetes-int-or-string"`
+					Default     json.RawMessage `json:"default"`
 				} `json:"properties"`
 			} `json:"schemas"`
 		} `json:"components"`
@@ -324,8 +325,13 @@ func (a *API) definition(ctx context.Context, name string, crd *apiextensionsv1.
 		}
 		var fields []map[string]any
 		for field, property := range schema.Properties {
+			if property.IntOrString {
+				property.Type = "integer"
+			}
 			if flag := flagTypes[property.Type]; flag != "" && len(property.Default) > 0 {
 				fields = append(fields, map[string]any{"name": field, "flag": field, "type": flag, "default": property.Default})
+			} else if flag != "" { // it may be a secret, and its value is not shown
+				fields = append(fields, map[string]any{"name": field, "flag": field, "type": flag, "secret": true})
 			}
 		}
 		table, err := json.Marshal(fields)
