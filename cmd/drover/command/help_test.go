@@ -56,6 +56,7 @@ func TestExamples(t *testing.T) {
 	for _, source := range []string{"app.conf", "image.tar"} { // of scp
 		require.NoError(t, os.WriteFile(source, nil, 0o600))
 	}
+	require.NoError(t, os.WriteFile("shop.yaml", []byte(shopManifest), 0o600))
 	for name, cmd := range commands(t, "drover") {
 		for line := range strings.Lines(cmd.Example) {
 			_, call, found := strings.Cut(line, "drover ")

@@ -40,8 +40,8 @@ func newPlan(e *env) *cobra.Command {
 		Use:        "plan (-f FILE | cluster/NAME)",
 		SuggestFor: []string{"diff", "preview"},
 		Short:      "Show what happens to a cluster and its machines before it happens",
-		Long: `Show what happens to a cluster (clusters.provisioning.cattle.io) and its machines before it happens: machines that are created, replaced
-or deleted, machines that restart, parts that Drover holds back, and fields without an effect.
+		Long: `Show what happens to a cluster (clusters.provisioning.cattle.io) and its machines before it happens: machines that are created,
+replaced or deleted, machines that restart, parts that Drover holds back, and fields without an effect.
 
 With -f, the command shows what happens if the Clusters and Configs in FILE replace the stored ones. With cluster/NAME, it shows
 what has not happened yet: changes that wait for an approval, for the end of a pause, or that Drover holds back.
