@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -57,17 +58,57 @@ func (h *Clusters) Handle(ctx context.Context, req admission.Request) admission.
 	if err := checkCluster(before, obj); err != nil {
 		return admission.Denied(err.Error())
 	}
+	if err := h.checkRendered(ctx, before, obj); err != nil {
+		return admission.Denied(err.Error())
+	}
 	warnings, err := h.checkVersion(ctx, before, obj)
 	if err != nil {
 		return admission.Denied(err.Error())
 	}
 	if fields := provisioning.NotActedOn(obj); len(fields) > 0 {
-		warnings = append(warnings, "these fields of spec have no effect: "+strings.Join(fields, ", "))
+		warnings = append(warnings, "these fields of spec have no effect: "+shortened(fields))
 	}
 	if h.Client != nil && len(req.OldObject.Raw) > 0 {
 		warnings = append(warnings, preview(ctx, h.Client, obj, nil)...)
 	}
-	return admission.Allowed("").WithWarnings(warnings...)
+	return admission.Allowed("").WithWarnings(bounded(warnings)...)
+}
+
+// checkRendered rejects to take the annotation of the first rendering from a Cluster whose CAPI Cluster
+// exists. Without it, Drover would create a second set of servers if the CAPI Cluster were missing later.
+func (h *Clusters) checkRendered(ctx context.Context, before, after *provv1.Cluster) error {
+	if h.Client == nil || before.Annotations[provv1.RenderedAnnotation] != after.Name || after.Annotations[provv1.RenderedAnnotation] == after.Name || before.Name == "" {
+		return nil
+	}
+	capi := &clusterv1.Cluster{}
+	err := h.Client.Get(ctx, client.ObjectKeyFromObject(before), capi)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the CAPI Cluster %s: %w", before.Name, err)
+	}
+	return fmt.Errorf("the annotation %s cannot be removed while the CAPI Cluster %s exists: it prevents a second set of servers after a move or a restore", provv1.RenderedAnnotation, before.Name)
+}
+
+// maxWarnings is the largest number of warnings about one object. The API server cuts the warnings of a
+// request after 4,096 characters.
+const maxWarnings = 20
+
+// bounded leaves out the warnings that are too many to read, and says so.
+func bounded(warnings []string) []string {
+	if len(warnings) <= maxWarnings {
+		return warnings
+	}
+	return append(warnings[:maxWarnings-1:maxWarnings-1], fmt.Sprintf("and %d more warnings", len(warnings)-maxWarnings+1))
+}
+
+// shortened joins the first of many names.
+func shortened(names []string) string {
+	if len(names) <= maxWarnings {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:maxWarnings-1], ", ") + fmt.Sprintf(" and %d more", len(names)-maxWarnings+1)
 }
 
 // checkVersion rejects a version that no server of the Cluster can get, unless the Cluster has it

@@ -111,10 +111,14 @@ func (t Target) own() []admissionregistrationv1.ValidatingWebhook {
 	})
 	// While the manager does not run, users can still change other metadata.
 	clusters.MatchConditions = append(t.notOurs(), admissionregistrationv1.MatchCondition{
-		Name: "spec-changes", Expression: "has(object.spec) && (oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec || " + isAdded(rkev1.EtcdForceRemoveAnnotation) + ")",
+		Name: "spec-changes", Expression: "has(object.spec) && (oldObject == null || !has(oldObject.spec) || object.spec != oldObject.spec || " + isAdded(rkev1.EtcdForceRemoveAnnotation) + " || " + isForgotten + ")",
 	})
 	return []admissionregistrationv1.ValidatingWebhook{machines, drivers, controlPlanes, specs, t.warnings(), t.pools(), clusters, t.rendered()}
 }
+
+// isForgotten matches an update that takes the annotation of the first rendering from a Cluster.
+var isForgotten = fmt.Sprintf("oldObject.metadata.?annotations[?%[1]s].orValue('') == object.metadata.name && object.metadata.?annotations[?%[1]s].orValue('') != object.metadata.name",
+	celString(provv1.RenderedAnnotation))
 
 // isAdded matches an update that sets an annotation to "true".
 func isAdded(annotation string) string {

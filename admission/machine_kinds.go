@@ -57,7 +57,7 @@ func (h *MachineKinds) Handle(ctx context.Context, req admission.Request) admiss
 	case err != nil:
 		return admission.Errored(http.StatusInternalServerError, err)
 	case found.text == "":
-		return admission.Allowed("").WithWarnings(h.previewConfig(ctx, obj, old)...)
+		return admission.Allowed("").WithWarnings(bounded(h.previewConfig(ctx, obj, old))...)
 	case found.waits, found.curable && ptr.Deref(req.DryRun, false):
 		return admission.Allowed("").WithWarnings(found.text)
 	}
