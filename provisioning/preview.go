@@ -111,7 +111,7 @@ func effectOn(pool Pool, in PoolInput, templates map[string]clusterv1.ContractVe
 	}
 	for _, pending := range out.Pending.Pools {
 		if pending.Name == pool.Name {
-			effect.Replaced, effect.Changes, effect.Waits = min(present, wanted), pending.Changes, true
+			effect.Replaced, effect.Changes, effect.Waits = min(present, wanted), changes(in), true
 		}
 	}
 	return effect

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -46,11 +47,18 @@ func (r *renderer) replacements() ([]replacement, error) {
 	return all, nil
 }
 
-// maxShown is the longest value of an option that is shown.
-const maxShown = 40
+// Bounds of the described changes: the Cluster's status has to fit into one object.
+const (
+	// maxShown is the longest value of an option that is shown.
+	maxShown = 40
+	// maxChanges is the largest number of options of a pool that are named.
+	maxChanges = 20
+	// maxDetailed is the largest number of pools whose options are in the status.
+	maxDetailed = 50
+)
 
-// changes describes the options for which a pool's machines are replaced. It shows a value only if
-// the driver's fields say that it is not a secret, and if it is short.
+// changes describes the options for which a pool's machines are replaced. It shows a value only if it is
+// short, and if neither the driver's fields nor its name says that it is a secret.
 func changes(in PoolInput) []string {
 	if in.Template == nil || in.Template.GetKind() != templateKind(in.Config.GetKind()) {
 		return []string{"the kind of the Config"}
@@ -59,23 +67,34 @@ func changes(in PoolInput) []string {
 	names := changedOptions(in)
 	for i, name := range names {
 		field, known := in.Fields[name]
-		if !known || field.Secret || field.File || field.Credential != "" {
+		if !known || field.Secret || field.File || field.Credential != "" || soundsSecret(name) {
 			continue
 		}
 		if from, to := shown(was[name]), shown(is[name]); from != "" && to != "" {
 			names[i] = name + " from " + from + " to " + to
 		}
 	}
+	if more := len(names) - maxChanges; more > 0 {
+		names = append(names[:maxChanges], fmt.Sprintf("%d more options", more))
+	}
 	return names
 }
 
-// shown returns a value as a word; empty if it is too long for a sentence.
+// soundsSecret reports whether the name of an option is one of a secret. The author of a driver may not
+// have listed the option as a password.
+func soundsSecret(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"pass", "secret", "token", "key", "cred", "userdata", "cloudinit"}, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// shown returns a value as a word; empty if it is too long for a sentence, or may be an address with a
+// password.
 func shown(value any) string {
 	if value == nil {
 		return "none"
 	}
 	text := fmt.Sprint(value)
-	if len(text) > maxShown || strings.ContainsFunc(text, unicode.IsControl) {
+	if len(text) > maxShown || strings.Contains(text, "@") || strings.ContainsFunc(text, unicode.IsControl) {
 		return ""
 	}
 	return text
@@ -105,8 +124,12 @@ func (r *renderer) decideReplacements() error {
 		return nil
 	}
 	r.waits = map[string]bool{}
-	for _, one := range all {
-		pending.Pools = append(pending.Pools, provv1.PendingPool{Name: one.pool, Machines: one.machines, Changes: one.changes})
+	for i, one := range all {
+		waits := provv1.PendingPool{Name: one.pool, Machines: one.machines}
+		if i < maxDetailed {
+			waits.Changes = one.changes
+		}
+		pending.Pools = append(pending.Pools, waits)
 		r.waits[one.pool] = true
 	}
 	r.out.Pending = pending

@@ -1,12 +1,16 @@
 package provisioning_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/provisioning"
@@ -102,4 +106,71 @@ func rolls(t *testing.T, fields map[string]crdgen.Field, option string, from, to
 	}
 	require.Equal(t, len(names) == 0, before == templateOf(t, in, "workers"))
 	return names
+}
+
+// TestPreview_canary: no value of a secret option, of a file or of a credential is in an effect, and no value
+// of an option that is not known.
+func TestPreview_canary(t *testing.T) {
+	const canary = "c4n4ry"
+	checked := 0
+	for _, name := range driver.BuiltinNames() {
+		flags, _ := driver.Builtin(name)
+		fields, err := crdgen.FieldsOf(name, flags, crdgen.Rules{})
+		require.NoError(t, err)
+		known := map[string]crdgen.Field{}
+		for _, field := range fields {
+			known[field.Name] = field
+		}
+		for _, option := range append(fields, crdgen.Field{Name: "unknown", Type: crdgen.String}) {
+			if _, is := known[option.Name]; is && !option.Secret && !option.File && option.Credential == "" {
+				continue
+			}
+			var value any = canary
+			if option.Type == crdgen.StringSlice {
+				value = []any{canary}
+			}
+			in := load(t, "testdata/workers.yaml")
+			in.Cluster.Spec.RKEConfig.MachineReplacement = provv1.ReplaceOnApproval
+			in.Pools["workers"].Config.Object[option.Name] = value
+			in = made(t, in)
+			pool := in.Pools["workers"]
+			pool.Fields = known
+			in.Pools["workers"] = pool
+			pool.Config.Object[option.Name] = fmt.Sprint(value, "2")
+			pool.Config.SetGeneration(pool.Config.GetGeneration() + 1)
+			effects, out, err := provisioning.Preview(in)
+			require.NoError(t, err)
+			require.NotNil(t, out.Pending, "%s %s", name, option.Name)
+			require.NotContains(t, fmt.Sprint(effects, out.Findings, *out.Pending), canary, "%s %s", name, option.Name)
+			checked++
+		}
+	}
+	require.GreaterOrEqual(t, checked, 20)
+}
+
+// TestRender_manyPools: the rendering of 1,000 pools is bounded in time, and so are the described changes.
+func TestRender_manyPools(t *testing.T) {
+	in := load(t, "testdata/workers.yaml")
+	config := in.Pools["workers"].Config
+	for i := range 995 {
+		pool := in.Cluster.Spec.RKEConfig.MachinePools[2]
+		pool.Name = fmt.Sprintf("pool-%03d-%s", i, strings.Repeat("p", 50))
+		in.Cluster.Spec.RKEConfig.MachinePools = append(in.Cluster.Spec.RKEConfig.MachinePools, pool)
+		in.Pools[pool.Name] = provisioning.PoolInput{Config: config}
+	}
+	start := time.Now()
+	in = made(t, in)
+	in.Cluster.Spec.RKEConfig.MachineReplacement = provv1.ReplaceOnApproval
+	for i := range 100 {
+		config.Object[fmt.Sprintf("option%03d", i)] = strings.Repeat("v", 40)
+	}
+	config.SetGeneration(9)
+	_, out, err := provisioning.Preview(in)
+	require.NoError(t, err)
+	require.Less(t, time.Since(start), 10*time.Second)
+	require.Len(t, out.Pending.Pools, 996)
+	text, err := json.Marshal(out.Pending)
+	require.NoError(t, err)
+	require.Less(t, len(text), 256<<10)
+	require.Equal(t, "80 more options", out.Pending.Pools[0].Changes[20])
 }

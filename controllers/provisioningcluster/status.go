@@ -60,7 +60,7 @@ func of(controlPlane *rkev1.RKEControlPlane, condition string) metav1.Condition 
 // reportFields names the fields without an effect.
 func (r *Reconciler) reportFields(s *scope) {
 	if fields := provisioning.NotActedOn(s.Cluster); len(fields) > 0 {
-		s.conditions.True(provv1.NotActedOnCondition, provv1.FieldsNotActedOnReason, "these fields of spec have no effect: "+strings.Join(fields, ", "))
+		s.conditions.True(provv1.NotActedOnCondition, provv1.FieldsNotActedOnReason, "these fields of spec have no effect: "+listed(fields, ", "))
 		return
 	}
 	s.conditions.Drop(provv1.NotActedOnCondition)
@@ -114,7 +114,7 @@ func (s *scope) pending() string {
 		}
 		pools = append(pools, fmt.Sprintf("pool %s: %s in %s", pool.Name, differ, strings.Join(pool.Changes, ", ")))
 	}
-	text := strings.Join(pools, "; ")
+	text := listed(pools, "; ")
 	if s.Spec.RKEConfig.MachineReplacement == provv1.ReplaceNever {
 		return text + ". machineReplacement is Never: they are not replaced"
 	}
@@ -131,7 +131,22 @@ func machines(against []string) metav1.Condition {
 	if len(against) == 0 {
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: provv1.MachinesUpToDateReason}
 	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: provv1.WaitingForMachinesReason, Message: strings.Join(against, "; ")}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: provv1.WaitingForMachinesReason, Message: listed(against, "; ")}
+}
+
+// maxListed is the length in bytes of the texts that a message lists. A longer condition would be cut
+// before the next step, which comes last.
+const maxListed = 3 << 10
+
+// listed joins texts. If they are too long for a message, it leaves out the last ones and says how many.
+func listed(texts []string, separator string) string {
+	length := 0
+	for i, text := range texts {
+		if length += len(text) + len(separator); length > maxListed && i > 0 {
+			return strings.Join(texts[:i], separator) + fmt.Sprintf("%sand %d more", separator, len(texts)-i)
+		}
+	}
+	return strings.Join(texts, separator)
 }
 
 // count counts the machines of a pool. It returns the number of machines that its MachineDeployment
@@ -162,7 +177,7 @@ func (r *Reconciler) reportUpdated(s *scope, reconciled metav1.Condition) {
 	}
 	switch {
 	case len(messages) > 0:
-		s.conditions.False(provv1.UpdatedCondition, s.rendered.Findings[0].Reason, strings.Join(messages, "; "))
+		s.conditions.False(provv1.UpdatedCondition, s.rendered.Findings[0].Reason, listed(messages, "; "))
 	case reconciled.Status == metav1.ConditionTrue:
 		s.conditions.True(provv1.UpdatedCondition, provv1.UpdatedCondition, "")
 	default:

@@ -223,7 +223,7 @@ type PendingPool struct {
 	// Machines is the number of machines that would be replaced.
 	Machines int32 `json:"machines"`
 	// Changes are the options of the Config that have changed, with their values if these are not
-	// secrets.
+	// secrets. Only the first 50 pools have them.
 	// +optional
 	// +listType=atomic
 	Changes []string `json:"changes,omitempty"`
