@@ -10,11 +10,14 @@ import (
 // It ignores case, and takes an underscore for a dash.
 func (r *Release) Nearest(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return Nearest(name, append(slices.Sorted(maps.Keys(r.kinds[server])), slices.Sorted(maps.Keys(r.kinds[agent]))...))
+}
+
+// Nearest returns the first of the known words that a mistyped word stands for; empty if none is
+// near.
+func Nearest(name string, words []string) string {
 	nearest, least := "", min(len(name)/3, 2)+1
-	for _, known := range slices.Sorted(maps.Keys(r.kinds[server])) {
-		nearest, least = nearer(name, known, nearest, least)
-	}
-	for _, known := range slices.Sorted(maps.Keys(r.kinds[agent])) {
+	for _, known := range words {
 		nearest, least = nearer(name, known, nearest, least)
 	}
 	return nearest

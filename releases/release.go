@@ -117,3 +117,22 @@ func (r *Release) Image(registry string) string {
 // Argument returns the kind of an argument on a server or an agent; Unknown if the role does not
 // have it.
 func (r *Release) Argument(name string, isServer bool) Kind { return r.kinds[role(isServer)][name] }
+
+// Newest returns the newest listed release of a distribution; empty if the catalogue has none.
+func (c *Catalogue) Newest(distribution string) string {
+	releases := c.Releases(distribution)
+	if len(releases) == 0 {
+		return ""
+	}
+	return releases[len(releases)-1]
+}
+
+// Releases lists the releases of a distribution, oldest first.
+func (c *Catalogue) Releases(distribution string) []string {
+	var all []string
+	d := c.Distributions[distribution]
+	for _, minor := range d.minors() {
+		all = append(all, d.Lines[minor]...)
+	}
+	return all
+}

@@ -160,3 +160,23 @@ func FuzzParse(f *testing.F) {
 		_, _ = c.Lookup("v9.9.9+k3s1")
 	})
 }
+
+// TestNewest: the newest release is the last one of the newest line, and is found.
+func TestNewest(t *testing.T) {
+	c, err := releases.Default()
+	require.NoError(t, err)
+	for _, distribution := range []string{releases.K3s, releases.RKE2} {
+		all := c.Releases(distribution)
+		newest, err := c.Lookup(c.Newest(distribution))
+		require.NoError(t, err)
+		require.True(t, newest.Listed)
+		for _, name := range all {
+			release, err := c.Lookup(name)
+			require.NoError(t, err)
+			require.False(t, newest.Number.LessThan(release.Number), name)
+		}
+	}
+	require.Empty(t, c.Newest("kubeadm"))
+	require.Equal(t, "region", releases.Nearest("regoin", []string{"size", "region"}))
+	require.Empty(t, releases.Nearest("zone", []string{"size", "region"}))
+}

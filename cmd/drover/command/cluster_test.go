@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/command"
@@ -107,7 +109,12 @@ func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	for _, name := range []string{"digitalocean", "generic"} {
 		flags, ok := driver.Builtin(name)
 		require.True(t, ok)
-		fields, err := crdgen.FieldsOf(name, flags, crdgen.Rules{PrivateCredentialFields: map[string][]string{"digitalocean": {"accessToken"}}[name]})
+		predefined := driver.Predefined()
+		at := slices.IndexFunc(predefined, func(d v3.NodeDriver) bool { return d.Name == name })
+		require.GreaterOrEqual(t, at, 0)
+		rules, err := crdgen.RulesFromAnnotations(predefined[at].Annotations)
+		require.NoError(t, err)
+		fields, err := crdgen.FieldsOf(name, flags, rules)
 		require.NoError(t, err)
 		config, template, machine, err := crdgen.CRDs(crdgen.Schema{Driver: name, Fields: fields})
 		require.NoError(t, err)

@@ -121,7 +121,7 @@ func TestHelpOfRoot(t *testing.T) {
 	for args, want := range map[string]string{
 		"whyy": `unknown command "whyy" (did you mean "why"?)`, "xyz": `unknown command "xyz"`,
 		"explain": `unknown command "explain" (did you mean "why"?)`, "list": `unknown command "list" (did you mean "get"?)`,
-		"create": `unknown command "create": clusters and machines are Kubernetes objects, so use 'kubectl create'; docs/get-started-first-cluster.md has a first manifest`,
+		"apply":  `unknown command "apply": clusters and machines are Kubernetes objects, so use 'kubectl apply'; docs/get-started-first-cluster.md has a first manifest`,
 		"rm":     `unknown command "rm": delete a Cluster with 'delete', and a MachineDeployment or Machine with 'kubectl delete', which removes its servers`,
 		"--nope": "unknown flag: --nope", "get drivers --nope": "unknown flag: --nope",
 		"get --request-timeout soon":  "--request-timeout=soon is not a valid duration, such as 30s",

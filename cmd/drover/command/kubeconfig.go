@@ -24,23 +24,24 @@ type kubeconfigOptions struct {
 func newKubeconfig(e *env) *cobra.Command {
 	o := &kubeconfigOptions{}
 	cmd := &cobra.Command{
-		Use:   "kubeconfig CLUSTER",
+		Use:   "kubeconfig cluster/NAME",
 		Short: "Get the kubeconfig of a cluster, or add it to yours",
-		Long: `Print the kubeconfig of a CAPI Cluster, write it to a file, or add it to your own kubeconfig. The context is called NAMESPACE/CLUSTER.
+		Long: `Print the kubeconfig of a cluster, write it to a file, or add it to your own kubeconfig. The context is called NAMESPACE/NAME.
 
-The cluster's control plane writes the kubeconfig into the Secret CLUSTER-kubeconfig. drover takes only an address, certificates, a
+The cluster is a Cluster of provisioning.cattle.io or a CAPI Cluster; NAME without a word before it means the same. Its control plane
+writes the kubeconfig into the Secret NAME-kubeconfig. drover takes only an address, certificates, a
 token or a password from it. It rejects a kubeconfig that names a command, a file or a proxy, because your kubectl would use them.
 Only you can read the written files. A certificate expires: then get the kubeconfig again.`,
-		Example: `  {name} kubeconfig one --merge --switch    # kubectl talks to cluster one from now on
-  {name} kubeconfig one --file one.yaml
+		Example: `  {name} kubeconfig cluster/one --merge --switch    # kubectl talks to cluster one from now on
+  {name} kubeconfig cluster/one --file one.yaml
   kubectl --kubeconfig one.yaml get nodes`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("one CLUSTER is needed")
+				return errors.New("one cluster/NAME is needed")
 			}
 			return nil
 		},
-		ValidArgsFunction: e.completeKinds(others("Cluster", "")),
+		ValidArgsFunction: e.completeKinds(others("Cluster", ""), "cluster/"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.use && !o.merge:

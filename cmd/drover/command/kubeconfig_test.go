@@ -148,3 +148,16 @@ func TestKubeconfig_ofOthers(t *testing.T) {
 		require.Equal(t, 2, c.drover(t, args...).code, args)
 	}
 }
+
+// TestKubeconfig_provisioning: a provisioning Cluster is found before its CAPI Cluster exists, and by its name in full.
+func TestKubeconfig_provisioning(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, storeCluster)
+	for _, name := range []string{"store", "cluster/store", "cluster.provisioning.cattle.io/store"} {
+		require.Equal(t, "the Cluster store has no kubeconfig yet: its control plane writes the Secret store-kubeconfig (see 'drover why cluster/store -n "+c.namespace+"')",
+			requireError(t, c.drover(t, "kubeconfig", name)))
+	}
+	require.Equal(t, `no Cluster "none" in namespace "`+c.namespace+`" (see 'kubectl get clusters.provisioning.cattle.io,clusters.cluster.x-k8s.io -A')`, requireError(t, c.drover(t, "kubeconfig", "cluster/none")))
+	offered, _ := completions(c.drover(t, "__complete", "kubeconfig", "cluster/"))
+	require.Equal(t, []string{"cluster/store"}, offered)
+}

@@ -105,7 +105,7 @@ func newRoot(o Options) (*cobra.Command, *env) {
 	root.SetFlagErrorFunc(usage)
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		newGet(e), newClusters(e, "clusters"), newDrivers(e, "drivers"), newDescribe(e), newWhy(e), newPlan(e), newScale(e), newWait(e), newDelete(e),
+		newGet(e), newClusters(e, "clusters"), newDrivers(e, "drivers"), newDescribe(e), newWhy(e), newPlan(e), newCreate(e), newScale(e), newWait(e), newDelete(e),
 		newLogs(e), newSSH(e), newSCP(e), newKeys(e), newKubeconfig(e), newRetry(e), newAbandon(e), newGC(e), newVersion(e),
 	)
 	completeFlags(e, root)
@@ -146,7 +146,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	switch args[0] {
-	case "create", "apply", "edit":
+	case "apply", "edit":
 		return fmt.Errorf("unknown command %q: clusters and machines are Kubernetes objects, so use 'kubectl %[1]s'; docs/get-started-first-cluster.md has a first manifest", args[0])
 	case "remove", "rm":
 		return fmt.Errorf("unknown command %q: delete a Cluster with 'delete', and a MachineDeployment or Machine with 'kubectl delete', which removes its servers", args[0])

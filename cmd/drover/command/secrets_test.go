@@ -23,6 +23,7 @@ func withSecrets(t *testing.T) *cluster {
 	c.apply(t, runningMachine)
 	c.apply(t, capiMachine)
 	c.apply(t, storeCluster)
+	c.apply(t, activeDriver)
 	c.secret(t, "do-token", map[string]string{"accessToken": canary, "digitaloceancredentialConfig-accessToken": canary})
 	c.secret(t, "store-kubeconfig", map[string]string{"value": "token: " + canary})
 	c.secret(t, "boot", map[string]string{"value": "#cloud-config\npassword: " + canary, "format": "cloud-config"})
@@ -48,7 +49,9 @@ func TestNoCommandShowsASecret(t *testing.T) {
 		{"why", "web-1"}, {"why", "web-1", "-o", "json"}, {"why", "pool-abc", "-o", "yaml"}, {"why", "driver/digitalocean"},
 		{"logs", "web-1"}, {"logs", "web-1", "--previous"}, {"ssh", "web-1", "--", "true"}, {"ssh", "web-1", "--accept-new-host-key"},
 		{"scp", file, "web-1:"}, {"scp", "web-1:x", here}, {"keys", "web-1", "--dir", here}, {"kubeconfig", "store"}, {"retry", "web-1"}, {"abandon", "web-1", "--yes"},
-		{"drivers", "-o", "json"}, {"clusters", "-o", "yaml"}, {"describe", "store"}, {"describe", "store", "-o", "json"}, {"version"}, {"__complete", "why", ""}, {"__complete", "get", "-o", ""},
+		{"drivers", "-o", "json"}, {"clusters", "-o", "yaml"}, {"describe", "store"}, {"create", "cluster", "new", "--driver", "digitalocean", "--credential", "do-token", "--dry-run"},
+		{"create", "cluster", "new", "--driver", "digitalocean", "--set", "accessToken=" + canary}, {"scale", "store", "worker=3"}, {"wait", "store", "--for", "ready", "--timeout", "10ms"},
+		{"describe", "store", "-o", "json"}, {"version"}, {"__complete", "why", ""}, {"__complete", "get", "-o", ""},
 	} {
 		r := c.drover(t, args...)
 		for _, text := range []string{r.out, r.errOut} {

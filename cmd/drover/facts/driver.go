@@ -64,3 +64,8 @@ func ShownURL(text string) string {
 	}
 	return scheme + user + ":xxxxx" + rest[at:]
 }
+
+// ConfigKind is the kind of a driver's Configs, whose machines are of a kind.
+func ConfigKind(machineKind string) string {
+	return strings.TrimSuffix(machineKind, machineSuffix) + "Config"
+}

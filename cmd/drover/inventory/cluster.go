@@ -27,7 +27,7 @@ import (
 var ErrNoKubeconfig = errors.New("has no kubeconfig yet")
 
 // Kubeconfig gets the Secret <cluster>-kubeconfig, which the control plane of a CAPI Cluster writes
-// by Cluster API's contract. The error says whether the Cluster or only its kubeconfig is missing.
+// by Cluster API's contract. A provisioning Cluster has the name of its CAPI Cluster. The error says whether the Cluster or only its kubeconfig is missing.
 // The content is not parsed: capi/kubeconfig reads it.
 func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte, error) {
 	name := secret.Name(cluster, secret.Kubeconfig)
@@ -38,12 +38,18 @@ func (a *API) Kubeconfig(ctx context.Context, namespace, cluster string) ([]byte
 	if found != nil {
 		return found.Data[secret.KubeconfigDataName], nil
 	}
-	there, err := a.object(ctx, capiClusters, namespace, cluster)
+	// A provisioning Cluster has no CAPI Cluster yet before it is rendered. A user may have access to
+	// one of the two only.
+	capi, err := a.object(ctx, capiClusters, namespace, cluster)
+	ours, provErr := a.object(ctx, provisioned, namespace, cluster)
 	switch {
+	case capi != nil || ours != nil:
 	case err != nil:
 		return nil, err
-	case there == nil:
-		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.cluster.x-k8s.io -A')", cluster, namespace)
+	case provErr != nil:
+		return nil, provErr
+	default:
+		return nil, fmt.Errorf("no Cluster %q in namespace %q (see 'kubectl get clusters.provisioning.cattle.io,clusters.cluster.x-k8s.io -A')", cluster, namespace)
 	}
 	return nil, fmt.Errorf("the Cluster %s %w: its control plane writes the Secret %s", cluster, ErrNoKubeconfig, name)
 }
