@@ -28,29 +28,42 @@ type Effect struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Effects returns what a change of a control plane's specification does: for each changed field, in
-// the order of the type, and for the whole change. Of c, it uses the names, the catalogue of releases
-// and the names, labels and roles of the machines, and no Secret. It renders the plans of each machine
-// for both specifications, so that an effect is the planner's and not a table's. The content of each
-// object that a specification names is taken to be another than the content of any other object.
+// labelsField stands for the labels of machines, which selectors match.
+const labelsField = "machinePools[].labels"
+
+// Effects returns what a change of a control plane's specification, and of the labels of its machines,
+// does: for each changed field, in the order of the type, and for the whole change. It uses the names,
+// the specifications, the catalogues of releases and the names, labels and roles of the machines, and
+// no Secret. It renders the plans of each machine for both specifications, so that an effect is the
+// planner's and not a table's. The content of each object that a specification names is taken to be
+// another than the content of any other object.
 //
 // It returns an error if one of the two specifications gives no plans.
-func Effects(c Cluster, before, after rkev1.RKEControlPlaneSpec) (fields []Effect, whole Effect, err error) {
-	was, err := newPreview(c, before)
+func Effects(before, after Cluster) (fields []Effect, whole Effect, err error) {
+	was, err := newPreview(before)
 	if err != nil {
 		return nil, Effect{}, fmt.Errorf("the present configuration: %w", err)
 	}
-	if whole, err = was.compare("", c, after); err != nil {
+	if whole, err = was.compare("", after); err != nil {
 		return nil, Effect{}, err
 	}
-	for _, field := range changedFields(before, after) {
-		alone := *before.DeepCopy()
-		field.set(&alone, after)
-		effect, err := was.compare(field.name, c, alone)
+	add := func(name string, alone Cluster) {
+		effect, err := was.compare(name, alone)
 		if err != nil {
-			effect = Effect{Field: field.name, Unknown: oneLine(err.Error())}
+			effect = Effect{Field: name, Unknown: oneLine(err.Error())}
 		}
 		fields = append(fields, effect)
+	}
+	for _, field := range changedFields(before.Spec, after.Spec) {
+		alone := before
+		alone.Spec = *before.Spec.DeepCopy()
+		field.set(&alone.Spec, after.Spec)
+		add(field.name, alone)
+	}
+	labelled := before
+	labelled.Machines = after.Machines
+	if add(labelsField, labelled); len(fields[len(fields)-1].Restarted)+len(fields[len(fields)-1].Updated) == 0 {
+		fields = fields[:len(fields)-1]
 	}
 	return fields, whole, nil
 }
@@ -59,8 +72,8 @@ func Effects(c Cluster, before, after rkev1.RKEControlPlaneSpec) (fields []Effec
 type preview map[string]plan.Plan
 
 // newPreview renders the plan of each machine.
-func newPreview(c Cluster, spec rkev1.RKEControlPlaneSpec) (preview, error) {
-	c.Spec, c.Objects = withoutObjects(c, spec)
+func newPreview(c Cluster) (preview, error) {
+	c.Spec, c.Objects = withoutObjects(c)
 	c.Tokens, c.Authorities = Tokens{Server: "server", Agent: "agent"}, Authorities{}
 	p := newPlanner(c)
 	for _, rule := range []func(*planner) *fault{(*planner).bounded, (*planner).releaseKnown} {
@@ -102,8 +115,8 @@ func first(all []*Machine) *Machine {
 }
 
 // compare returns what another specification does to the machines.
-func (was preview) compare(field string, c Cluster, spec rkev1.RKEControlPlaneSpec) (Effect, error) {
-	is, err := newPreview(c, spec)
+func (was preview) compare(field string, c Cluster) (Effect, error) {
+	is, err := newPreview(c)
 	if err != nil {
 		return Effect{}, err
 	}
@@ -134,8 +147,8 @@ func isRestart(was, is plan.Plan) bool {
 
 // withoutObjects returns a specification that needs none of the objects that it names, and objects in
 // their place. A registry's client certificate, which must be valid, becomes a file of its own.
-func withoutObjects(c Cluster, spec rkev1.RKEControlPlaneSpec) (rkev1.RKEControlPlaneSpec, map[ObjectKey]Object) {
-	spec = *spec.DeepCopy()
+func withoutObjects(c Cluster) (rkev1.RKEControlPlaneSpec, map[ObjectKey]Object) {
+	spec := *c.Spec.DeepCopy()
 	if spec.Registries != nil {
 		for _, host := range slices.Sorted(maps.Keys(spec.Registries.Configs)) {
 			config := spec.Registries.Configs[host]

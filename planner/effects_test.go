@@ -58,13 +58,15 @@ func TestEffects_fields(t *testing.T) {
 			w.machine("batch-2", "{roles: worker, labels: {pool: batch}}")
 			w.machine("web-3", "{roles: worker, labels: {pool: web}}")
 			w.settle()
-			before, spec := w.instructions(), w.cluster.Spec
+			before := w.instructions()
 			checksums := w.checksums()
 			snapshot := w.snapshot()
 			snapshot.Objects, snapshot.Tokens, snapshot.Authorities = nil, planner.Tokens{}, planner.Authorities{}
 			w.spec(field + ": " + value)
 
-			fields, whole, err := planner.Effects(snapshot, spec, w.cluster.Spec)
+			changed := snapshot
+			changed.Spec = w.cluster.Spec
+			fields, whole, err := planner.Effects(snapshot, changed)
 			require.NoError(t, err, field)
 			fmt.Fprintf(&shown, "%s: %s\n", field, value)
 			for _, effect := range fields {

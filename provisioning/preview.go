@@ -102,9 +102,13 @@ func effectOn(pool Pool, in PoolInput, templates map[string]clusterv1.ContractVe
 		wanted = present
 	}
 	effect.Made, effect.Removed = max(wanted-present, 0), max(present-wanted, 0)
-	if template, rendered := templates[pool.Name]; rendered && template != in.Deployment.Spec.Template.Spec.InfrastructureRef {
-		effect.Replaced, effect.Changes = min(present, wanted), changes(in)
-		effect.Paused = pool.Paused
+	template, rendered := templates[pool.Name]
+	switch made := in.Deployment; {
+	case rendered && template != made.Spec.Template.Spec.InfrastructureRef:
+		effect.Replaced, effect.Changes, effect.Paused = min(present, wanted), changes(in), pool.Paused
+	case rendered && ptr.Deref(made.Spec.Paused, false) && !pool.Paused && made.Status.UpToDateReplicas != nil:
+		outdated := ptr.Deref(made.Status.Replicas, 0) - *made.Status.UpToDateReplicas
+		effect.Replaced, effect.Changes = max(min(outdated, wanted), 0), []string{"a change while the pool was paused"}
 	}
 	if out.Pending == nil {
 		return effect

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -147,7 +148,7 @@ func New(s Sources) (*Plan, error) {
 	for _, finding := range rendered.Findings {
 		plan.Held = append(plan.Held, Held(finding))
 	}
-	plan.configure(s)
+	plan.configure(s, rendered)
 	if s.Stored != nil && s.Stored.Spec.RKEConfig != nil {
 		if plan.Settings, err = provisioning.Changes(s.Stored, cluster); err != nil {
 			return nil, err
@@ -197,12 +198,14 @@ func shown(value *intstr.IntOrString, otherwise string) string {
 }
 
 // configure adds what the configuration of the machines changes.
-func (p *Plan) configure(s Sources) {
+func (p *Plan) configure(s Sources, rendered provisioning.Result) {
 	if s.ControlPlane == nil {
 		return
 	}
-	before, after := s.ControlPlane.Spec, provisioning.ControlPlane(s.Input.Cluster).Spec
-	fields, whole, err := planner.Effects(planner.Cluster{Name: p.Name, Namespace: p.Namespace, Releases: s.Releases, Machines: machinesOf(s.Machines)}, before, after)
+	before := planner.Cluster{Name: p.Name, Namespace: p.Namespace, Releases: s.Releases, Spec: s.ControlPlane.Spec, Machines: machinesOf(s.Machines)}
+	after := before
+	after.Spec, after.Machines = provisioning.ControlPlane(s.Input.Cluster).Spec, machinesOf(relabelled(s, rendered))
+	fields, whole, err := planner.Effects(before, after)
 	if err != nil {
 		p.Unknown = err.Error()
 		return
@@ -212,7 +215,7 @@ func (p *Plan) configure(s Sources) {
 		return slices.Contains(p.NotActedOn, "rkeConfig."+e.Field) || slices.Contains(p.NotActedOn, e.Field)
 	})
 	if len(p.Restarted) > 0 {
-		p.Turns = []Turn{{"server", "1"}, {"workers", atATime(after.UpgradeStrategy.WorkerConcurrency)}}
+		p.Turns = []Turn{{"server", "1"}, {"workers", atATime(after.Spec.UpgradeStrategy.WorkerConcurrency)}}
 	}
 }
 
@@ -221,6 +224,30 @@ func atATime(concurrency string) string {
 		return "1"
 	}
 	return concurrency
+}
+
+// relabelled are the Machines with the labels that Cluster API gives them after the rendering: it
+// copies the labels of a MachineDeployment's template to existing Machines.
+func relabelled(s Sources, rendered provisioning.Result) []clusterv1.Machine {
+	after := map[string]map[string]string{}
+	for _, object := range rendered.Objects {
+		if made, ok := object.(*clusterv1.MachineDeployment); ok {
+			after[made.Labels[rkev1.MachinePoolLabel]] = made.Spec.Template.Labels
+		}
+	}
+	var all []clusterv1.Machine
+	for i := range s.Machines {
+		m := *s.Machines[i].DeepCopy()
+		pool := m.Labels[rkev1.MachinePoolLabel]
+		if labels, made := after[pool], s.Input.Pools[pool].Deployment; labels != nil && made != nil {
+			for name := range made.Spec.Template.Labels {
+				delete(m.Labels, name)
+			}
+			maps.Copy(m.Labels, labels)
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 // machinesOf are the parts of Machines that decide about their plans.
