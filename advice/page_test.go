@@ -44,7 +44,7 @@ func TestReasonsHaveHeadings(t *testing.T) {
 }
 
 // good are reasons of a provisioning Cluster that need no explanation.
-var good = []string{provv1.ReadyReason, provv1.RenderedReason, provv1.MachinesUpToDateReason,
+var good = []string{provv1.ReadyReason, provv1.RenderedReason, provv1.MachinesUpToDateReason, provv1.NamedReason,
 	provv1.ReplacementStartedReason, provv1.ReplacementApprovedReason, provv1.ReplacementDoneReason}
 
 // TestReasonsOfProvisioningClusters: each reason of a provisioning Cluster has a heading, or is good.

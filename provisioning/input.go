@@ -27,6 +27,9 @@ type PoolInput struct {
 	Fields map[string]crdgen.Field
 	// Refused says why the pool has no Config, with a reason of api/provisioning/v1.
 	Refused *Finding
+	// Inactive is the name of the Config's NodeDriver if it is not active; otherwise empty. An
+	// inactive driver still replaces servers of existing pools, and gets no new machine templates.
+	Inactive string
 	// Deployment is the pool's MachineDeployment; nil before the first rendering.
 	Deployment *clusterv1.MachineDeployment
 	// Template is the machine template that the MachineDeployment uses; nil if it is gone.

@@ -106,6 +106,9 @@ func (r *renderer) pool(pool *provv1.MachinePool) error {
 	if held == nil {
 		held = in.Refused
 	}
+	if held == nil && in.Inactive != "" && in.Deployment == nil {
+		held = inactive(pool, in)
+	}
 	if held != nil {
 		r.out.Findings = append(r.out.Findings, *held)
 		if in.Deployment != nil {
@@ -151,6 +154,13 @@ func (r *renderer) unsupported(pool *provv1.MachinePool) *Finding {
 	return nil
 }
 
+// inactive returns why a pool gets no machine template.
+func inactive(pool *provv1.MachinePool, in PoolInput) *Finding {
+	ref := pool.MachineConfigRef
+	return &Finding{pool.Name, provv1.DriverInactiveReason, fmt.Sprintf("%s %s is of the NodeDriver %s, which is inactive: activate it with kubectl patch nodedrivers.management.cattle.io %s "+
+		`--type merge -p '{"spec":{"active":true}}', or name another Config in machineConfigRef`, ref.Kind, ref.Name, in.Inactive, in.Inactive)}
+}
+
 // replicas returns the number of machines of a pool. The pool that creates the cluster has one for
 // now, and never none once it has created the cluster. A pool with autoscaling sizes has the number
 // that the autoscaler chose.
@@ -188,9 +198,16 @@ func (r *renderer) template(pool *provv1.MachinePool, in PoolInput) (*unstructur
 	if r.waits[pool.Name] {
 		return keptTemplate(in), nil
 	}
-	if pool.Name == r.founder && in.Deployment != nil {
+	changed := false
+	if in.Deployment != nil {
 		used := in.Deployment.Spec.Template.Spec.InfrastructureRef
-		changed := used.Name != template.GetName() || used.Kind != template.GetKind()
+		changed = used.Name != template.GetName() || used.Kind != template.GetKind()
+	}
+	if changed && in.Inactive != "" {
+		r.out.Findings = append(r.out.Findings, *inactive(pool, in))
+		return keptTemplate(in), nil
+	}
+	if pool.Name == r.founder {
 		if changed && r.isForced() {
 			r.out.LosesData = pool.Name
 		} else if changed {

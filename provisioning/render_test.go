@@ -397,6 +397,32 @@ func TestPreview(t *testing.T) {
 	require.Equal(t, []string{"pool workers: 2 machines are deleted"}, text(in))
 }
 
+// TestPreview_renamed: a pool with another name is another pool. The server's pool stays.
+func TestPreview_renamed(t *testing.T) {
+	for pool, want := range map[int][]string{
+		0: {"PoolHoldsEtcd: pool server", "TierUnsupported: pool renamed"},
+		2: {"pool renamed: 2 machines are created", "pool workers: 2 machines are deleted"},
+	} {
+		in := made(t, load(t, "testdata/workers.yaml"))
+		renamed := &in.Cluster.Spec.RKEConfig.MachinePools[pool]
+		in.Pools["renamed"] = provisioning.PoolInput{Config: in.Pools[renamed.Name].Config}
+		renamed.Name = "renamed"
+		effects, out, err := provisioning.Preview(in)
+		require.NoError(t, err)
+		var said []string
+		for _, effect := range effects {
+			said = append(said, effect.String())
+		}
+		for _, finding := range out.Findings {
+			if finding.Pool == "renamed" || finding.Pool == "server" && finding.Reason == provv1.PoolHoldsEtcdReason {
+				said = append(said, finding.Reason+": pool "+finding.Pool)
+			}
+		}
+		slices.Sort(said)
+		require.Equal(t, want, said)
+	}
+}
+
 // TestRender_host: a machine on a host is deleted before another takes the host.
 func TestRender_host(t *testing.T) {
 	in := load(t, "testdata/workers.yaml")

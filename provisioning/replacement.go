@@ -60,7 +60,7 @@ const (
 // changes describes the options for which a pool's machines are replaced. It shows a value only if it is
 // short, and if neither the driver's fields nor its name says that it is a secret.
 func changes(in PoolInput) []string {
-	if in.Template == nil || in.Template.GetKind() != templateKind(in.Config.GetKind()) {
+	if in.Template == nil || in.Template.GetKind() != TemplateKind(in.Config.GetKind()) {
 		return []string{"the kind of the Config"}
 	}
 	was, is := templateOptions(in.Template), Options(in.Config)

@@ -54,7 +54,7 @@ func isEmpty(value any) bool {
 // machineTemplate renders the machine template of a pool: the one in use if it has the options of
 // the Config, or else a new one.
 func machineTemplate(cluster *provv1.Cluster, pool *provv1.MachinePool, in PoolInput) (*unstructured.Unstructured, error) {
-	if in.Template != nil && in.Template.GetKind() == templateKind(in.Config.GetKind()) && (isFrom(in.Template, in.Config) || len(changedOptions(in)) == 0) {
+	if in.Template != nil && in.Template.GetKind() == TemplateKind(in.Config.GetKind()) && (isFrom(in.Template, in.Config) || len(changedOptions(in)) == 0) {
 		return noted(cluster, pool, in.Template.GetName(), templateOptions(in.Template), in.Config), nil
 	}
 	options := Options(in.Config)
@@ -127,7 +127,7 @@ func noted(cluster *provv1.Cluster, pool *provv1.MachinePool, name string, optio
 		"clusterName": cluster.Name,
 		"template":    map[string]any{"spec": options},
 	}}}
-	template.SetGroupVersionKind(machineGroup.WithKind(templateKind(config.GetKind())))
+	template.SetGroupVersionKind(machineGroup.WithKind(TemplateKind(config.GetKind())))
 	template.SetNamespace(cluster.Namespace)
 	template.SetName(name)
 	labels := labelsOf(cluster)
@@ -143,7 +143,7 @@ func noted(cluster *provv1.Cluster, pool *provv1.MachinePool, name string, optio
 	return template
 }
 
-// templateKind is the kind of the machine templates that a kind of Configs makes.
-func templateKind(config string) string {
+// TemplateKind is the kind of the machine templates that a kind of Configs makes.
+func TemplateKind(config string) string {
 	return strings.TrimSuffix(config, "Config") + "MachineTemplate"
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/capi"
@@ -53,6 +54,7 @@ func newWorld(t *testing.T, change func(*provv1.Cluster)) *world {
 	require.NoError(t, rkev1.AddToScheme(scheme))
 	require.NoError(t, provv1.AddToScheme(scheme))
 	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	require.NoError(t, v3.AddToScheme(scheme))
 	w := &world{client: testkit.Client(t, scheme)}
 	w.r = provisioningcluster.New(provisioningcluster.Options{Client: w.client, Reader: w.client})
 	namespace := testkit.Namespace(t)

@@ -10,3 +10,4 @@ package provisioningcluster
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machines,verbs=list;watch
 // +kubebuilder:rbac:groups=rke.cattle.io,resources=rkeclusters;rkecontrolplanes;rkebootstraptemplates,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rke-machine.cattle.io;rke-machine-config.cattle.io,resources=*,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=management.cattle.io,resources=nodedrivers,verbs=list;watch

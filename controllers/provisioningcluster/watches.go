@@ -24,8 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/crdgen"
 	"github.com/drover-project/drover/limit/fairqueue"
 )
 
@@ -49,6 +51,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		Watches(&rkev1.RKECluster{}, wake(ofRendered), builder.WithPredicates(edited)).
 		Watches(&rkev1.RKEBootstrapTemplate{}, wake(ofRendered), builder.WithPredicates(edited)).
 		Watches(&clusterv1.MachineDeployment{}, wake(ofRendered)).
+		Watches(&v3.NodeDriver{}, wake(r.ofDriver), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.MachineSet{}, wake(ofRendered), builder.WithPredicates(resized)).
 		Watches(&clusterv1.Machine{}, wake(ofRendered), builder.WithPredicates(deletionStep)).
 		Watches(&clusterv1.MachineHealthCheck{}, wake(ofRendered), builder.WithPredicates(edited)).
@@ -158,13 +161,26 @@ func (r *Reconciler) ofConfig(ctx context.Context, obj client.Object) []reconcil
 	return r.naming(ctx, kind+"/"+obj.GetName(), client.InNamespace(obj.GetNamespace()))
 }
 
-// ofKind maps the CRD of a kind of Configs to the Clusters that name one.
+// ofKind maps the CRD of a kind of Configs, or of its machine templates, to the Clusters that name a
+// Config of it.
 func (r *Reconciler) ofKind(ctx context.Context, crd client.Object) []reconcile.Request {
 	plural, group, _ := strings.Cut(crd.GetName(), ".")
+	if driver, isTemplate := strings.CutSuffix(plural, "machinetemplates"); isTemplate && group == rkev1.MachineGroupVersion.Group {
+		return r.naming(ctx, driver+"config")
+	}
 	if group != rkev1.MachineConfigGroupVersion.Group {
 		return nil
 	}
 	return r.naming(ctx, strings.TrimSuffix(plural, "s"))
+}
+
+// ofDriver maps a NodeDriver to the Clusters that name a Config of it.
+func (r *Reconciler) ofDriver(ctx context.Context, obj client.Object) []reconcile.Request {
+	driver, ok := obj.(*v3.NodeDriver)
+	if !ok {
+		return nil
+	}
+	return r.naming(ctx, strings.ToLower(crdgen.KindsOf(driver.DriverName()).Config))
 }
 
 func (r *Reconciler) naming(ctx context.Context, key string, opts ...client.ListOption) []reconcile.Request {

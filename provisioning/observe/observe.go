@@ -13,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v3 "github.com/drover-project/drover/api/management/v3"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
@@ -103,8 +105,45 @@ func (o Observer) pool(ctx context.Context, cluster *provv1.Cluster, pool *provv
 	if err != nil {
 		return in, err
 	}
-	in.Config, in.Refused = Usable(cluster, pool.Name, ref, config)
-	return in, nil
+	if in.Config, in.Refused = Usable(cluster, pool.Name, ref, config); in.Config == nil {
+		return in, nil
+	}
+	template := rkev1.MachineGroupVersion.WithKind(provisioning.TemplateKind(ref.Kind))
+	served, err := o.IsServed(ctx, template)
+	if err != nil {
+		return in, err
+	}
+	if !served {
+		in.Config, in.Refused = nil, &provisioning.Finding{Pool: pool.Name, Reason: provv1.ConfigMissingReason, Message: fmt.Sprintf(
+			"%s %s needs the kind %s, which does not exist: its driver is not ready; see kubectl get nodedrivers.management.cattle.io", ref.Kind, ref.Name, template.Kind)}
+		return in, nil
+	}
+	in.Inactive, err = o.inactive(ctx, ref.Kind)
+	return in, err
+}
+
+// inactive returns the name of the NodeDriver that defines a kind of Configs, if it is not active. A
+// caller without the right to list NodeDrivers takes every driver for active.
+func (o Observer) inactive(ctx context.Context, kind string) (string, error) {
+	drivers := &v3.NodeDriverList{}
+	if err := o.Client.List(ctx, drivers); err != nil {
+		if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err) {
+			return "", nil
+		}
+		return "", fmt.Errorf("listing NodeDrivers: %w", err)
+	}
+	name := ""
+	for i := range drivers.Items {
+		driver := &drivers.Items[i]
+		if crdgen.KindsOf(driver.DriverName()).Config != kind {
+			continue
+		}
+		if driver.Spec.Active {
+			return "", nil
+		}
+		name = driver.Name
+	}
+	return name, nil
 }
 
 // Usable returns the Config if the Cluster may use it, or else why it may not. The Config is nil if

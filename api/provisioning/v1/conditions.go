@@ -46,6 +46,8 @@ const (
 	ConfigMissingReason = "ConfigMissing"
 	// ConfigTakenReason: a pool names a Config that belongs to another Cluster.
 	ConfigTakenReason = "ConfigTaken"
+	// DriverInactiveReason: a pool names a Config of a driver that is not active.
+	DriverInactiveReason = "DriverInactive"
 	// TierUnsupportedReason: a pool asks for servers that Drover does not yet create.
 	TierUnsupportedReason = "TierUnsupported"
 	// PoolHoldsEtcdReason: a change would delete or replace the machine with the cluster's data.

@@ -49,7 +49,7 @@ func Provisioning(c facts.Object, now time.Time, command string) *Report {
 }
 
 // held are the reasons of a provisioning Cluster for parts that are not rendered as specified.
-var held = []string{provv1.PoolHoldsEtcdReason, provv1.TierUnsupportedReason, provv1.ConfigMissingReason, provv1.ConfigTakenReason, provv1.NameTakenReason,
+var held = []string{provv1.PoolHoldsEtcdReason, provv1.TierUnsupportedReason, provv1.ConfigMissingReason, provv1.DriverInactiveReason, provv1.ConfigTakenReason, provv1.NameTakenReason,
 	rkev1.ConfigInvalidReason, rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason}
 
 // addProvisioning adds the provisioning Cluster to the report about its CAPI Cluster: the parts that
