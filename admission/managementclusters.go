@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
@@ -18,7 +19,7 @@ func managementClustersHaveAnOwner() admissionregistrationv1.ValidatingAdmission
 	const writesStatus = "authorizer.group('management.cattle.io').resource('clusters').subresource('status').check('patch').allowed()"
 	const owner = "oldObject.spec.provisioningCluster"
 	return admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: requestsFor(append(writes[:len(writes):len(writes)], admissionregistrationv1.Delete),
+		MatchConstraints: requestsFor(append(slices.Clip(writes), admissionregistrationv1.Delete),
 			admissionregistrationv1.Rule{APIGroups: []string{v3.GroupVersion.Group}, Resources: []string{"clusters"}}),
 		Validations: []admissionregistrationv1.Validation{
 			{Expression: "request.operation != 'CREATE' || " + writesStatus,

@@ -134,6 +134,8 @@ func TestPlan_stable(t *testing.T) {
 	require.Equal(t, before, marshal(t, again.Machines)+marshal(t, again.Spec))
 	w.plan()
 	require.Empty(t, deliveries(w.snapshot()), "what was delivered is not delivered again")
+	w.spec("managementClusterName: c-m-abcdefgh")
+	require.Empty(t, deliveries(w.snapshot()), "the name of the management Cluster changes no plan without chart values")
 	w.do("well")
 	require.Empty(t, deliveries(w.snapshot()))
 	require.True(t, planner.Plan(w.snapshot()).ControlPlaneReady)

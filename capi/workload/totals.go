@@ -151,7 +151,7 @@ func shareOf(node *corev1.Node) share {
 
 // totalsOf sums up the Nodes.
 func totalsOf(nodes []corev1.Node) *Totals {
-	totals := &Totals{Nodes: int32(min(len(nodes), math.MaxInt32))} //nolint:gosec // it is bounded
+	totals := &Totals{Nodes: int32(min(len(nodes), math.MaxInt32))}
 	var capacity, allocatable amounts
 	for i := range nodes {
 		one := shareOf(&nodes[i])

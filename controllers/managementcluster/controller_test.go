@@ -475,7 +475,7 @@ func TestReconcile_interval(t *testing.T) {
 	require.Zero(t, w.reconcile(t))
 	require.Equal(t, 4, *writes, "annotation, management Cluster, and the status of both")
 	for second := range 30 {
-		w.nodes.totals = &workload.Totals{Nodes: int32(second + 2)} //nolint:gosec // it is small
+		w.nodes.totals = &workload.Totals{Nodes: int32(second + 2)}
 		w.clock.SetTime(w.clock.Now().Add(time.Second))
 		result := w.reconcile(t)
 		require.Equal(t, 4+(second+1)/10, *writes)

@@ -353,6 +353,35 @@ func TestReconcile_restored(t *testing.T) {
 	require.Equal(t, template, server.Spec.Template.Spec.InfrastructureRef.Name)
 }
 
+// TestReconcile_managementName: the control plane gets the name of the management Cluster. It keeps the name while a
+// restored Cluster has none yet, because values of charts contain it.
+func TestReconcile_managementName(t *testing.T) {
+	w := newWorld(t, nil)
+	w.reconcile(t)
+	name := func() string {
+		t.Helper()
+		return testkit.ExpectExists(t, w.client, &rkev1.RKEControlPlane{ObjectMeta: w.named("one")}).Spec.ManagementClusterName
+	}
+	status := func(change func(*provv1.ClusterStatus)) {
+		t.Helper()
+		before := w.cluster.DeepCopy()
+		change(&w.cluster.Status)
+		require.NoError(t, w.client.Status().Patch(t.Context(), w.cluster, client.MergeFrom(before)))
+		w.reconcile(t)
+	}
+	require.Empty(t, name())
+	status(func(s *provv1.ClusterStatus) { s.ClusterName = "c-m-abcdefgh" })
+	require.Equal(t, "c-m-abcdefgh", name())
+	require.Zero(t, w.writes(t, func() { w.reconcile(t) }))
+	status(func(s *provv1.ClusterStatus) { *s = provv1.ClusterStatus{} })
+	require.Equal(t, "c-m-abcdefgh", name())
+	require.Empty(t, w.cluster.Status.ClusterName)
+	status(func(s *provv1.ClusterStatus) {
+		s.Conditions = append(s.Conditions, metav1.Condition{Type: provv1.ManagementClusterCondition, Status: metav1.ConditionFalse, Reason: provv1.NameTakenReason, LastTransitionTime: metav1.Now()})
+	})
+	require.Empty(t, name())
+}
+
 // TestReconcile_configs: a pool without its Config waits, and the others go on.
 func TestReconcile_configs(t *testing.T) {
 	w := newWorld(t, func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].MachineConfigRef.Name = "missing" })

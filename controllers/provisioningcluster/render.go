@@ -9,6 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/planner"
@@ -24,6 +25,9 @@ func (r *Reconciler) render(ctx context.Context, s *scope) error {
 	}
 	in, err := observe.Observer{Client: r.Client, Watch: r.watchKind}.Input(ctx, s.Cluster, s.capi)
 	if err != nil {
+		return err
+	}
+	if in.Cluster, err = r.keepName(ctx, s); err != nil {
 		return err
 	}
 	s.deployments = map[string]*clusterv1.MachineDeployment{}
@@ -48,6 +52,25 @@ func (r *Reconciler) render(ctx context.Context, s *scope) error {
 		s.effects[effect.Pool] = effect
 	}
 	return nil
+}
+
+// keepName returns the Cluster to render. A Cluster that was just restored has no status: until the
+// controller of management Clusters has decided, its control plane keeps the name of the management
+// Cluster, which is a part of the values of charts.
+func (r *Reconciler) keepName(ctx context.Context, s *scope) (*provv1.Cluster, error) {
+	if s.capi == nil || s.Status.ClusterName != "" || s.conditions.Get(provv1.ManagementClusterCondition) != nil {
+		return s.Cluster, nil
+	}
+	live := &rkev1.RKEControlPlane{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(s), live); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the RKEControlPlane %s: %w", s.Name, err)
+	}
+	if live.Spec.ManagementClusterName == "" || !observe.Belongs(s.capi, live) {
+		return s.Cluster, nil
+	}
+	named := s.DeepCopy()
+	named.Status.ClusterName = live.Spec.ManagementClusterName
+	return named, nil
 }
 
 // claim makes the Cluster the owner of a Config, which is then moved and deleted with it.
