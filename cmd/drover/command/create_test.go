@@ -48,7 +48,7 @@ func TestCreateCluster(t *testing.T) {
 	require.Equal(t, "digitaloceanconfig.rke-machine-config.cattle.io/shop-server: created\ndigitaloceanconfig.rke-machine-config.cattle.io/shop-worker: created\ncluster.provisioning.cattle.io/shop: created\n", r.out)
 	require.Contains(t, r.errOut, "wait cluster/shop --for ready -n "+c.namespace)
 
-	for _, text := range strings.Split(printed.out, "---\n") {
+	for text := range strings.SplitSeq(printed.out, "---\n") {
 		want := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal([]byte(text), &want.Object))
 		got := c.read(t, want)

@@ -137,7 +137,7 @@ func Describe(t *facts.ClusterTree, found Findings, command string) *Description
 	for _, name := range poolNames(t) {
 		pool := newPool(t, name)
 		if deployment, known := t.Deployments[name]; known {
-			pool.Finding = newFinding(found.Deployments[deployment.Name])
+			pool.Finding = newFinding(found.Deployments[deployment.Name], nil)
 		}
 		for i := range t.Machines {
 			if m := &t.Machines[i]; m.Pool() == name {
@@ -171,18 +171,18 @@ func clusterPhase(c *provv1.Cluster) string {
 // the next step of the first machine that is not ready.
 func clusterFinding(t *facts.ClusterTree, found Findings, command string) *Finding {
 	if r := found.Cluster; r != nil && (r.Blocker != nil || len(r.told) > 0) {
-		return newFinding(r)
+		return newFinding(r, nil)
 	}
 	c := t.Cluster
-	f := newFinding(Provisioning(facts.Object{Kind: "Cluster", Namespace: c.Namespace, Name: c.Name, Conditions: c.Status.Conditions, Deleting: c.DeletionTimestamp != nil}, t.Now, command))
+	f := newFinding(Provisioning(facts.Object{Kind: "Cluster", Namespace: c.Namespace, Name: c.Name, Conditions: c.Status.Conditions, Deleting: c.DeletionTimestamp != nil}, t.Now, command), nil)
 	if f == nil {
 		summary := listing.NewCluster(c)
 		f = &Finding{Cause: facts.Clean(summary.Reason + ": " + sentence(summary.Message)),
-			Next: reach(advice.Words{"ns": c.Namespace, "cluster": c.Name}.Fill(nextProvisioning[0])[0], command)}
+			Next: reach(advice.Words{"ns": c.Namespace, "cluster": c.Name}.Fill(nextOn(summary.Reason)...)[0], command)}
 	}
 	if ready := meta.FindStatusCondition(c.Status.Conditions, provv1.ReadyCondition); ready != nil && advice.Waits(ready.Reason) {
 		for _, m := range Unfinished(t) {
-			if of := newFinding(found.Machines[m.Name()]); of != nil && of.Next != "" {
+			if of := newFinding(found.Machines[m.Name()], nil); of != nil && of.Next != "" {
 				f.Next = of.Next
 				break
 			}
@@ -191,12 +191,23 @@ func clusterFinding(t *facts.ClusterTree, found Findings, command string) *Findi
 	return f
 }
 
-// newFinding is the first cause and the first next step of a report; nil if it names none.
-func newFinding(r *Report) *Finding {
+// newFinding is the first cause and the first next step of a report; nil if it names none. The cause
+// includes the message of the blocker or, without one, of the step.
+func newFinding(r *Report, step *Step) *Finding {
 	if r == nil || len(r.Verdict) == 0 {
 		return nil
 	}
 	f := &Finding{Cause: r.Verdict[0]}
+	if f.Cause == serverRuns && len(r.Verdict) > 1 {
+		f.Cause = r.Verdict[1]
+	}
+	detail := ptr.Deref(step, Step{}).Message
+	if r.Blocker != nil {
+		detail = facts.Clean(cmp.Or(r.Blocker.Message, detail))
+	}
+	if detail != "" && !strings.Contains(f.Cause, detail) && slices.ContainsFunc(r.Verdict, func(line string) bool { return strings.Contains(line, detail) }) {
+		f.Cause += " " + detail
+	}
 	first, _, _ := strings.Cut(f.Cause, ": ")
 	if r.Blocker != nil && r.Blocker.Reason != "" && !slices.Contains(r.told, first) && first != r.Blocker.Reason {
 		f.Cause = facts.Clean(r.Blocker.Reason) + ": " + f.Cause
@@ -281,7 +292,7 @@ func describeMachine(t *facts.ClusterTree, m *facts.ClusterMachine, report *Repo
 	if d.Step == nil {
 		return d
 	}
-	if d.Finding = newFinding(report); d.Finding == nil {
+	if d.Finding = newFinding(report, d.Step); d.Finding == nil {
 		d.Finding = &Finding{Cause: d.Step.Name + ": " + cmp.Or(d.Step.Message, d.Step.Reason, "not done yet"),
 			Next: reach("See the cause: drover why "+facts.Word("machine/"+m.Name())+" -n "+t.Cluster.Namespace, command)}
 	}
@@ -337,7 +348,10 @@ func pendingStep(t *facts.ClusterTree, m *facts.ClusterMachine) *Step {
 	if step := firstReached(steps); step != nil {
 		return step
 	}
-	if m.CAPI != nil && m.Infra.DeletionTimestamp == nil && !m.CAPI.Status.NodeRef.IsDefined() {
+	if m.Infra.DeletionTimestamp != nil {
+		return &Step{Name: clusterv1.MachineDeletingCondition, State: StepPending} // finalizers of others
+	}
+	if m.CAPI != nil && !m.CAPI.Status.NodeRef.IsDefined() {
 		return &Step{Name: nodeStep, State: StepPending}
 	}
 	return nil

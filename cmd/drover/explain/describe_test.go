@@ -3,6 +3,7 @@ package explain_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,13 +132,7 @@ func TestDescribe(t *testing.T) {
 			description := explain.Describe(d.tree, d.found, "drover")
 			var out bytes.Buffer
 			require.NoError(t, explain.RenderTree(&out, description))
-			file := filepath.Join("testdata", "describe-"+name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err, "run the test with -update")
-			require.Equal(t, string(want), out.String())
+			compare(t, "describe-"+name, out.Bytes())
 			for _, pool := range description.Pools {
 				for _, m := range pool.Machines {
 					require.Equal(t, m.Step == nil, m.Finding == nil, m.Name)
@@ -152,4 +147,71 @@ func TestDescribe(t *testing.T) {
 			require.Contains(t, string(raw), `"kind":"ClusterDescription"`)
 		})
 	}
+}
+
+// TestDescribe_machines: every state of a machine in which drover why names a blocker has a cause and a next step in the tree, too.
+func TestDescribe_machines(t *testing.T) {
+	var all bytes.Buffer
+	snapshots := machineSnapshots()
+	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
+		s := snapshots[name]
+		if s.Machine == nil && s.CAPIMachine == nil {
+			continue // no machine is in the tree
+		}
+		d := store().with("worker", "store-worker-a", s, true)
+		described := explain.Describe(d.tree, d.found, "drover")
+		described.Steps, described.Finding, described.Pools = nil, nil, described.Pools[1:]
+		all.WriteString("# " + name + "\n")
+		require.NoError(t, explain.RenderTree(&all, described))
+		if m := described.Pools[0].Machines[0]; m.Step != nil {
+			require.NotEmpty(t, m.Finding.Cause, name)
+			require.NotEmpty(t, m.Finding.Next, name)
+		}
+	}
+	compare(t, "describe-machines", all.Bytes())
+}
+
+// TestDescribe_clusters: every reason of a Cluster's conditions that holds it back has a cause and a next step.
+func TestDescribe_clusters(t *testing.T) {
+	rendered, provisioned, ready := done(provv1.RKEClusterCondition, provv1.RenderedReason, 50), done(provv1.ProvisionedCondition, "Provisioned", 40), done(provv1.ReadyCondition, provv1.ReadyReason, 40)
+	no := func(kind, reason, message string) metav1.Condition {
+		return condition(kind, metav1.ConditionFalse, reason, message, 5)
+	}
+	var all bytes.Buffer
+	for _, c := range []struct {
+		name       string
+		conditions []metav1.Condition
+	}{
+		{"name taken", []metav1.Condition{no(provv1.RKEClusterCondition, provv1.NameTakenReason, "the Cluster store exists and is not this Cluster's"), no(provv1.ReadyCondition, provv1.NameTakenReason, "the Cluster store exists and is not this Cluster's")}},
+		{"CAPI Cluster missing", []metav1.Condition{no(provv1.RKEClusterCondition, provv1.CAPIClusterMissingReason, "the CAPI Cluster store is gone"), no(provv1.ReadyCondition, provv1.CAPIClusterMissingReason, "the CAPI Cluster store is gone")}},
+		{"external infrastructure", []metav1.Condition{no(provv1.RKEClusterCondition, provv1.ExternalInfrastructureReason, "infrastructureRef names another provider"), no(provv1.ReadyCondition, provv1.ExternalInfrastructureReason, "infrastructureRef names another provider")}},
+		{"Config missing", []metav1.Condition{rendered, provisioned, no(provv1.UpdatedCondition, provv1.ConfigMissingReason, "pool worker: the DigitaloceanConfig w does not exist"), ready}},
+		{"Config taken", []metav1.Condition{rendered, provisioned, no(provv1.UpdatedCondition, provv1.ConfigTakenReason, "pool worker: the DigitaloceanConfig w belongs to Cluster other"), ready}},
+		{"tier unsupported", []metav1.Condition{rendered, provisioned, no(provv1.UpdatedCondition, provv1.TierUnsupportedReason, "pool server: further servers are not yet created"), ready}},
+		{"no etcd", []metav1.Condition{rendered, no(provv1.ProvisionedCondition, rkev1.NoEtcdMachineReason, "no pool has the role etcd"), no(provv1.UpdatedCondition, rkev1.NoEtcdMachineReason, "no pool has the role etcd"), no(provv1.ReadyCondition, rkev1.NoEtcdMachineReason, "no pool has the role etcd")}},
+		{"configuration", []metav1.Condition{rendered, provisioned, no(provv1.UpdatedCondition, rkev1.ConfigInvalidReason, "machineGlobalConfig.kubelet-arg is not a list"), ready}},
+		{"control plane", []metav1.Condition{rendered, no(provv1.ProvisionedCondition, provv1.WaitingForControlPlaneReason, "the control plane has not yet read the current specification"), no(provv1.ReadyCondition, provv1.WaitingForControlPlaneReason, "the control plane has not yet read the current specification")}},
+		{"paused", []metav1.Condition{rendered, provisioned, condition(provv1.PausedCondition, metav1.ConditionTrue, "Paused", "the CAPI Cluster is paused: spec.paused is true", 3), ready}},
+	} {
+		d := store(c.conditions...)
+		described := explain.Describe(d.tree, d.found, "drover")
+		described.Pools = nil
+		all.WriteString("# " + c.name + "\n")
+		require.NoError(t, explain.RenderTree(&all, described))
+		require.NotEmpty(t, described.Finding.Cause, c.name)
+		require.NotEmpty(t, described.Finding.Next, c.name)
+	}
+	compare(t, "describe-clusters", all.Bytes())
+}
+
+// compare compares a text with a golden file.
+func compare(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		require.NoError(t, os.WriteFile(file, got, 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err, "run the test with -update")
+	require.Equal(t, string(want), string(got))
 }

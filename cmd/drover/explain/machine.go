@@ -28,6 +28,9 @@ type decision struct {
 	words advice.Words
 }
 
+// serverRuns is the verdict about the server of a machine that waits for something else.
+const serverRuns = "The server runs and its state is stored."
+
 func (d *decision) decide() {
 	_, annotated := d.Machine.Annotations[clusterv1.PausedAnnotation]
 	cluster := d.Cluster != nil && ptr.Deref(d.Cluster.Spec.Paused, false)
@@ -211,7 +214,7 @@ func (d *decision) reportServer(runs bool) {
 		d.advise(own{"The server was created, but its state Secret {state} is missing. Login to the server needs this Secret.",
 			about(d.Snapshot).On(metav1.Condition{Reason: rkev1.StateMissingReason}, nil)}, d.words)
 	case runs:
-		d.advise(own{says: "The server runs and its state is stored."}, d.words)
+		d.advise(own{says: serverRuns}, d.words)
 	default:
 		d.advise(own{says: "The server was created and its state is stored."}, d.words)
 	}

@@ -21,7 +21,7 @@ func TestProvisioning(t *testing.T) {
 	report := explain.Provisioning(facts.Object{Kind: "Cluster", Namespace: "shop", Name: "one", Replicas: -1, Conditions: []metav1.Condition{rendered, taken}}, now, "drover")
 	require.Equal(t, provv1.NameTakenReason, report.Blocker.Reason)
 	require.Contains(t, strings.Join(report.Verdict, " "), "Cluster one exists and does not belong to this Cluster")
-	require.Contains(t, strings.Join(report.Next, " "), "kubectl edit clusters.provisioning.cattle.io one -n shop")
+	require.Contains(t, report.Next[0], "Delete the object that the message names")
 	require.Equal(t, explain.StepFailed, report.Steps[0].State)
 
 	report = explain.Provisioning(facts.Object{Kind: "Cluster", Namespace: "shop", Name: "one", Replicas: -1}, now, "drover")
