@@ -30,6 +30,8 @@ import (
 type agents struct {
 	// server is the endpoint, dir where connections and keys are kept.
 	server, dir string
+	// apply is called with each plan before the agent reports that it is applied; optional.
+	apply func(ctx context.Context, order plan.Plan) error
 }
 
 const bootstrapSuffix = "-machine-bootstrap"
@@ -112,7 +114,7 @@ func (a *agents) run(ctx context.Context, bootstrap *corev1.Secret, ca []byte) e
 		case <-ctx.Done():
 			return nil
 		case now := <-changed:
-			if err := obey(ctx, secret, now); err != nil {
+			if err := a.obey(ctx, secret, now); err != nil {
 				return err
 			}
 		}
@@ -120,13 +122,18 @@ func (a *agents) run(ctx context.Context, bootstrap *corev1.Secret, ca []byte) e
 }
 
 // obey writes what an agent writes of a plan: that it has begun, that it is done, and that all probes are healthy.
-func obey(ctx context.Context, secret *access.Secret, now *corev1.Secret) error {
+func (a *agents) obey(ctx context.Context, secret *access.Secret, now *corev1.Secret) error {
 	if now == nil || plan.State(now.Data[plan.KeyState]) != plan.StatePending {
 		return nil
 	}
 	var order plan.Plan
 	if err := json.Unmarshal(now.Data[plan.KeyPlan], &order); err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
+	}
+	if a.apply != nil {
+		if err := a.apply(ctx, order); err != nil {
+			return err
+		}
 	}
 	healthy := map[string]plan.ProbeStatus{}
 	for name := range order.Probes {
