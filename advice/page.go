@@ -21,7 +21,7 @@ var unadvised = sets.New(rkev1.WaitingForOwnerReason, rkev1.NodeSilentReason, rk
 
 // provisioned are the reasons of a provisioning Cluster. Its conditions and drover why have the next
 // step.
-var provisioned = sets.New(provv1.ImportedReason, provv1.ExternalInfrastructureReason, provv1.CAPIClusterMissingReason, provv1.ConfigMissingReason, provv1.DriverInactiveReason, provv1.ConfigTakenReason,
+var provisioned = sets.New(provv1.ImportedReason, provv1.ExternalInfrastructureReason, provv1.CAPIClusterMissingReason, provv1.RestoreIncompleteReason, provv1.ConfigMissingReason, provv1.DriverInactiveReason, provv1.ConfigTakenReason,
 	provv1.PoolHoldsEtcdReason, provv1.ReplacementPendingReason, provv1.ReplacingMachinesReason, provv1.FieldsNotActedOnReason, provv1.RevertedReason, provv1.ApprovalIgnoredReason, provv1.NameInvalidReason)
 
 // Page returns the address of the heading of a reason or class in docs/troubleshooting.md, and ""

@@ -203,7 +203,8 @@ func TestRender_autoscaled(t *testing.T) {
 	}
 	deployment, out := scaled(in)
 	require.Equal(t, "2", deployment.Annotations[clusterv1.AutoscalerMinSizeAnnotation])
-	require.Equal(t, map[string]string{"provisioning.cattle.io/cluster-autoscaler-enabled": "true"}, out.Cluster.Annotations)
+	require.Equal(t, "true", out.Cluster.Annotations["provisioning.cattle.io/cluster-autoscaler-enabled"])
+	require.NotContains(t, out.Cluster.Annotations, "provisioning.cattle.io/cluster-autoscaler-paused")
 
 	in.Cluster.Annotations = map[string]string{"provisioning.cattle.io/cluster-autoscaler-paused": "true"}
 	deployment, out = scaled(in)
@@ -211,5 +212,6 @@ func TestRender_autoscaled(t *testing.T) {
 	require.NotContains(t, deployment.Annotations, clusterv1.AutoscalerMaxSizeAnnotation)
 	require.Equal(t, "scaled by the autoscaler", deployment.Annotations["note"])
 	require.Nil(t, deployment.Spec.Replicas, "the number stays")
-	require.Equal(t, map[string]string{"provisioning.cattle.io/cluster-autoscaler-paused": "true"}, out.Cluster.Annotations)
+	require.Equal(t, "true", out.Cluster.Annotations["provisioning.cattle.io/cluster-autoscaler-paused"])
+	require.NotContains(t, out.Cluster.Annotations, "provisioning.cattle.io/cluster-autoscaler-enabled")
 }

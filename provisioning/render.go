@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
@@ -29,7 +32,28 @@ func Render(in Input) (Result, error) {
 		}
 	}
 	r.keepFounder()
+	r.notePools()
 	return r.out, nil
+}
+
+// notePools notes on the CAPI Cluster the pools that have a MachineDeployment.
+func (r *renderer) notePools() {
+	var names []string
+	for _, obj := range r.out.Objects {
+		if made, ok := obj.(*clusterv1.MachineDeployment); ok {
+			names = append(names, made.Labels[rkev1.MachinePoolLabel])
+		}
+	}
+	for name, pool := range r.Pools {
+		if pool.Deployment != nil && slices.Contains(r.out.Keep, pool.Deployment.Name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	metav1.SetMetaDataAnnotation(&r.out.Cluster.ObjectMeta, provv1.PoolsAnnotation, strings.Join(slices.Compact(names), ","))
 }
 
 type renderer struct {

@@ -27,6 +27,9 @@ func (r *Reconciler) render(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	if err := r.awaitRestore(ctx, s, in); err != nil {
+		return err
+	}
 	if in.Cluster, err = r.keepName(ctx, s); err != nil {
 		return err
 	}

@@ -36,6 +36,8 @@ const (
 	ExternalInfrastructureReason = "ExternalInfrastructure"
 	// CAPIClusterMissingReason: the Cluster was rendered before, and its CAPI Cluster is gone.
 	CAPIClusterMissingReason = "CAPIClusterMissing"
+	// RestoreIncompleteReason: the CAPI Cluster was restored, and objects that it had are missing.
+	RestoreIncompleteReason = "RestoreIncomplete"
 	// NameTakenReason: an object that the Cluster needs exists, and is not the Cluster's.
 	NameTakenReason = "NameTaken"
 	// NamedReason: the management Cluster of status.clusterName belongs to the Cluster.

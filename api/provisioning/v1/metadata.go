@@ -7,6 +7,9 @@ const (
 	// RenderedAnnotation on a Cluster is the Cluster's name once its CAPI Cluster was created. If
 	// the CAPI Cluster is then missing, nothing is created in its place.
 	RenderedAnnotation = "drover.cattle.io/rendered"
+	// PoolsAnnotation on a CAPI Cluster names the pools that have a MachineDeployment, with commas. After
+	// a restore without owner references, nothing is created until all of them are restored.
+	PoolsAnnotation = "drover.cattle.io/pools"
 	// ConfigUIDAnnotation and ConfigGenerationAnnotation on a machine template note the Config that
 	// has its options.
 	ConfigUIDAnnotation        = "drover.cattle.io/config-uid"
