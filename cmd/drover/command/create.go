@@ -23,6 +23,7 @@ type createOptions struct {
 	driver, version, credential string
 	pools, set                  []string
 	dryRun                      bool
+	format                      string
 }
 
 func newCreate(e *env) *cobra.Command {
@@ -65,8 +66,11 @@ options are not taken from flags, which other users of the computer can read: pu
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.driver == "" {
+			switch {
+			case o.driver == "":
 				return usagef(cmd, "--driver is needed: see '%s drivers'", e.Name)
+			case o.dryRun && o.format != "":
+				return usagef(cmd, "--dry-run prints the manifest as YAML, without -o")
 			}
 			version, err := e.kubernetesVersion(o.version)
 			if err != nil {
@@ -82,6 +86,7 @@ options are not taken from flags, which other users of the computer can read: pu
 			return e.createCluster(cmd.Context(), &manifest.Cluster{Name: args[0], Version: version, Credential: o.credential, Pools: pools, Set: o.set}, o)
 		},
 	}
+	addResultFlag(cmd, &o.format)
 	flags := cmd.Flags()
 	flags.StringVar(&o.driver, "driver", "", "Driver of the servers.")
 	flags.StringVar(&o.version, "kubernetes-version", "", "Release of k3s or RKE2, or k3s or rke2 for the newest known release. (default k3s)")
@@ -177,13 +182,24 @@ func (e *env) createCluster(ctx context.Context, cluster *manifest.Cluster, o *c
 		}
 		return nil
 	}
-	if err := api.CreateAll(ctx, objects); err != nil {
+	made, err := api.CreateAll(ctx, objects)
+	if err != nil {
 		return err
 	}
-	for _, object := range objects {
-		if _, err := fmt.Fprintln(e.Streams.Out, inventory.Ref(object)+": created"); err != nil {
-			return err
+	last := len(made) - 1
+	for _, config := range made[:last] {
+		if o.format == "" {
+			if _, err := fmt.Fprintln(e.Streams.Out, inventory.Ref(config)+": created"); err != nil {
+				return err
+			}
 		}
+	}
+	created, err := facts.DecodeCluster(made[last].Object)
+	if err != nil {
+		return err
+	}
+	if err := e.result(o.format, cluster.Name, created, "created"); err != nil {
+		return err
 	}
 	e.note("follow its creation with: %s wait cluster/%s --for ready -n %s", e.called(), facts.Word(cluster.Name), namespace)
 	return nil

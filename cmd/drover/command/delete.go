@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/explain"
-	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
 // deleteOptions are the flags of delete.
 type deleteOptions struct {
 	yes, wait bool
 	timeout   time.Duration
+	format    string
 }
 
 func newDelete(e *env) *cobra.Command {
@@ -37,6 +37,7 @@ Nothing is forced: a server that cannot be removed keeps its machine and the Clu
 			return e.delete(cmd.Context(), args[0], o)
 		},
 	}
+	addResultFlag(cmd, &o.format)
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "Wait until the Cluster is gone.")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "Longest time to wait; 0 waits without a limit.")
@@ -49,8 +50,11 @@ func (e *env) delete(ctx context.Context, arg string, o *deleteOptions) error {
 		return err
 	}
 	if cluster.DeletionTimestamp == nil {
-		tree := api.ClusterTree(ctx, cluster, e.Now())
-		if _, err := fmt.Fprint(e.Streams.Out, explain.Loss(tree)); err != nil {
+		shown := e.Streams.Out
+		if o.format != "" {
+			shown = e.Streams.ErrOut // standard output has the result only
+		}
+		if _, err := fmt.Fprint(shown, explain.Loss(api.ClusterTree(ctx, cluster, e.Now()))); err != nil {
 			return err
 		}
 		if err := e.confirm("Write the Cluster's name to delete it: ", cluster.Name, o.yes); err != nil {
@@ -60,8 +64,11 @@ func (e *env) delete(ctx context.Context, arg string, o *deleteOptions) error {
 			return err
 		}
 	}
-	if _, err := fmt.Fprintf(e.Streams.Out, "%s/%s: deletion requested\n", listing.ClusterRef, cluster.Name); err != nil || !o.wait {
-		return err
+	if !o.wait || o.format == "" {
+		if err := e.result(o.format, cluster.Name, cluster, "deletion requested"); err != nil || !o.wait {
+			return err
+		}
 	}
-	return e.await(ctx, api, cluster, untilDeleted, o.timeout)
+	w := &awaiting{env: e, api: api, cluster: cluster, state: untilDeleted, format: o.format}
+	return w.await(ctx, o.timeout)
 }

@@ -1,9 +1,12 @@
 package command
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,13 +19,14 @@ import (
 const maxReports = 10
 
 func newDescribe(e *env) *cobra.Command {
-	var format string
+	format, watch := "", false
 	cmd := &cobra.Command{
 		Use:   "describe cluster/NAME",
 		Short: "Show a cluster with its pools, machines, Jobs and Nodes",
 		Long: `Show a Cluster (clusters.provisioning.cattle.io) as a tree: its conditions, pools, machines, Jobs, servers and Nodes. Each part
 that is not ready has its pending step, the cause and the next step. 'why' shows more about one part.`,
 		Example: `  {name} describe cluster/shop
+  {name} describe cluster/shop --watch
   {name} describe cluster/shop -o json`,
 		Args:              oneName,
 		ValidArgsFunction: e.completeCluster,
@@ -31,18 +35,80 @@ that is not ready has its pending step, the cause and the next step. 'why' shows
 			if err != nil {
 				return err
 			}
+			if watch {
+				return e.watchDescription(cmd.Context(), api, cluster, format)
+			}
 			description, err := e.describe(cmd.Context(), api, cluster)
 			if err != nil {
 				return err
 			}
-			if format == "" {
-				return explain.RenderTree(e.Streams.Out, description)
-			}
-			return e.toTerminal(func(out io.Writer) error { return printDocument(out, format, description) })
+			return e.printDescription(format, description)
 		},
 	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Print the tree again after each change, until the Cluster is gone.")
 	addFormatFlag(cmd, &format)
 	return cmd
+}
+
+func (e *env) printDescription(format string, description *explain.Description) error {
+	if format == "" {
+		return explain.RenderTree(e.Streams.Out, description)
+	}
+	return e.toTerminal(func(out io.Writer) error { return printDocument(out, format, description) })
+}
+
+// watchDescription prints the description of a Cluster each time that it changes, until the Cluster is
+// gone or the context ends. Its parts are read again after each interval.
+func (e *env) watchDescription(ctx context.Context, api *inventory.API, cluster *provv1.Cluster, format string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	changes, err := api.WatchCluster(ctx, cluster.Namespace, cluster.Name)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(e.Interval)
+	defer tick.Stop()
+	w := &awaiting{env: e, api: api, cluster: cluster, state: untilDeleted}
+	separator := map[string]string{"": "\n", "yaml": "---\n"}[format]
+	var printed []byte
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case change, open := <-changes:
+			if !open {
+				return nil
+			}
+			if gone, err := w.take(change); err != nil || gone {
+				return err
+			}
+		}
+		description, err := e.describe(ctx, api, w.cluster)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		// Ages are not in the document, so that time alone changes nothing.
+		document, err := json.Marshal(description)
+		if err != nil {
+			return fmt.Errorf("encoding the output: %w", err)
+		}
+		if bytes.Equal(document, printed) {
+			continue
+		}
+		if printed != nil {
+			if _, err := io.WriteString(e.Streams.Out, separator); err != nil {
+				return err
+			}
+		}
+		if err := e.printDescription(format, description); err != nil {
+			return err
+		}
+		printed = document
+	}
 }
 
 // describe reads a Cluster and its parts, and the reports about the parts that are not ready.

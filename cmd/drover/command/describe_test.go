@@ -1,12 +1,18 @@
 package command_test
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/drover-project/drover/cmd/drover/command"
 	"github.com/drover-project/drover/cmd/drover/explain"
 )
 
@@ -76,4 +82,46 @@ func TestDescribe_rights(t *testing.T) {
 	require.Contains(t, out, "Pool worker (worker): 2 wanted, 1 made, 0 ready, 1 up to date\n")
 	require.Contains(t, out, "could not be read: listing machines: ")
 	require.Contains(t, requireError(t, c.drover(t, "describe", "store", "--as", "stranger")), `cannot get resource "clusters"`)
+}
+
+// TestDescribe_watch: the tree is printed again after a change of the Cluster or of a machine, not as time passes, until the Cluster is gone.
+func TestDescribe_watch(t *testing.T) {
+	c := withMachines(t)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(stop)
+	out, ended := &lineWriter{lines: make(chan string, 1000)}, make(chan int, 1)
+	go func() {
+		ended <- command.Execute(ctx, command.Options{Name: "drover", Interval: 50 * time.Millisecond, Streams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: io.Discard}},
+			[]string{"--kubeconfig", c.kubeconfig, "-n", c.namespace, "describe", "store", "-w"})
+	}()
+	until := func(text string) {
+		trees := 0
+		for {
+			line := out.next(ctx, t)
+			if strings.HasPrefix(line, "Cluster ") {
+				trees++
+			}
+			if strings.Contains(line, text) {
+				require.LessOrEqual(t, trees, 2)
+				return
+			}
+		}
+	}
+	until("step: BootstrapReady")
+	machine := &unstructured.Unstructured{}
+	machine.SetAPIVersion("rke-machine.cattle.io/v1")
+	machine.SetKind("GenericMachine")
+	machine.SetNamespace(c.namespace)
+	machine.SetName("db-1")
+	c.setPhase(t, machine, "Creating")
+	until("genericmachine.rke-machine.cattle.io/db-1  Creating")
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("provisioning.cattle.io/v1")
+	object.SetKind("Cluster")
+	object.SetNamespace(c.namespace)
+	object.SetName("store")
+	c.setReady(t, object, "True", "", 1)
+	until("  Ready  v1.36.3+k3s1")
+	require.NoError(t, c.Delete(ctx, object))
+	require.Zero(t, <-ended)
 }

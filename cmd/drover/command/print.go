@@ -15,6 +15,9 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
 // output is the flag -o with the formats of kubectl.
@@ -112,17 +115,51 @@ func (e *env) document(o *output, document any) error {
 	})
 }
 
-// addFormatFlag adds the flag -o to a command that prints no list. The flag is checked before any
-// object is read.
+// addFormatFlag adds the flag -o with json and yaml to a command that prints no list. The flag is
+// checked before any object is read.
 func addFormatFlag(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVarP(format, "output", "o", "", "Print as json or yaml.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	addFormats(cmd, format, "json", "yaml")
+}
+
+// addResultFlag adds the flag -o with json, yaml and name to a command that changes a Cluster or waits
+// for it.
+func addResultFlag(cmd *cobra.Command, format *string) {
+	addFormats(cmd, format, "json", "yaml", "name")
+}
+
+func addFormats(cmd *cobra.Command, format *string, formats ...string) {
+	last := len(formats) - 1
+	words := strings.Join(formats[:last], ", ") + " or " + formats[last]
+	cmd.Flags().StringVarP(format, "output", "o", "", "Print as "+words+".")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if !slices.Contains([]string{"", "json", "yaml"}, *format) {
-			return usagef(cmd, "the output %q is unknown; -o takes json or yaml", *format)
+		if *format != "" && !slices.Contains(formats, *format) {
+			return usagef(cmd, "the output %q is unknown; -o takes %s", *format, words)
 		}
 		return nil
 	}
+}
+
+// result prints the outcome of a command for a Cluster: lines of text, the Cluster's name, or a list
+// with the Cluster. The Cluster is nil if there is none.
+func (e *env) result(format, name string, cluster *provv1.Cluster, lines ...string) error {
+	switch format {
+	case "":
+		for _, line := range lines {
+			if _, err := fmt.Fprintln(e.Streams.Out, listing.ClusterRef+"/"+name+": "+line); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "name":
+		_, err := fmt.Fprintln(e.Streams.Out, listing.ClusterRef+"/"+name)
+		return err
+	}
+	var found []*provv1.Cluster
+	if cluster != nil {
+		found = append(found, cluster)
+	}
+	return e.toTerminal(func(out io.Writer) error { return printDocument(out, format, listing.NewClusterList(found)) })
 }
 
 // printDocument prints a document as json or yaml.

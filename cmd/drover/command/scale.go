@@ -11,11 +11,10 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
-	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
 func newScale(e *env) *cobra.Command {
-	dryRun := false
+	dryRun, format := false, ""
 	cmd := &cobra.Command{
 		Use:   "scale cluster/NAME POOL=N [POOL=N...]",
 		Short: "Change the number of machines of a cluster's pools",
@@ -36,9 +35,10 @@ is. The API server's warnings say which machines are deleted. The command does n
 			if err != nil {
 				return err
 			}
-			return e.scale(cmd.Context(), args[0], wanted, dryRun)
+			return e.scale(cmd.Context(), args[0], wanted, dryRun, format)
 		},
 	}
+	addResultFlag(cmd, &format)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "Change nothing; show the change and the API server's warnings.")
 	return cmd
 }
@@ -69,12 +69,12 @@ func quantities(args []string) ([]facts.Quantity, error) {
 	return all, nil
 }
 
-func (e *env) scale(ctx context.Context, arg string, wanted []facts.Quantity, dryRun bool) error {
+func (e *env) scale(ctx context.Context, arg string, wanted []facts.Quantity, dryRun bool, format string) error {
 	api, cluster, err := e.cluster(ctx, arg)
 	if err != nil {
 		return err
 	}
-	changes, err := api.Scale(ctx, cluster.Namespace, cluster.Name, wanted, dryRun)
+	changes, cluster, err := api.Scale(ctx, cluster.Namespace, cluster.Name, wanted, dryRun)
 	if err != nil {
 		return err
 	}
@@ -82,16 +82,15 @@ func (e *env) scale(ctx context.Context, arg string, wanted []facts.Quantity, dr
 	if dryRun {
 		end = " (dry run)"
 	}
+	var lines []string
 	for _, c := range changes {
-		text := fmt.Sprintf("%s/%s: pool %s has %d machines already", listing.ClusterRef, cluster.Name, c.Pool, c.To)
+		text := fmt.Sprintf("pool %s has %d machines already", c.Pool, c.To)
 		if c.From != c.To {
-			text = fmt.Sprintf("%s/%s: pool %s scaled from %d to %d machines", listing.ClusterRef, cluster.Name, c.Pool, c.From, c.To)
+			text = fmt.Sprintf("pool %s scaled from %d to %d machines", c.Pool, c.From, c.To)
 		}
-		if _, err := fmt.Fprintln(e.Streams.Out, text+end); err != nil {
-			return err
-		}
+		lines = append(lines, text+end)
 	}
-	return nil
+	return e.result(format, cluster.Name, cluster, lines...)
 }
 
 // completeScale completes the Cluster, then its pools.

@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/cmd/drover/inventory"
-	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
 // States of a Cluster that wait takes.
@@ -26,7 +25,7 @@ const (
 const defaultTimeout = 10 * time.Minute
 
 func newWait(e *env) *cobra.Command {
-	state, timeout := "", defaultTimeout
+	state, timeout, format := "", defaultTimeout, ""
 	cmd := &cobra.Command{
 		Use:   "wait cluster/NAME --for ready|deleted",
 		Short: "Wait until a cluster is ready or deleted",
@@ -56,38 +55,33 @@ each time that it changes. A Cluster is ready if its condition Ready is True for
 			case err != nil:
 				return err
 			case cluster == nil && state == untilDeleted:
-				return e.reached(name, state)
+				return e.result(format, name, nil, state)
 			case cluster == nil:
 				return api.NoClusterError(cmd.Context(), namespace, name, e.Name)
 			}
-			return e.await(cmd.Context(), api, cluster, state, timeout)
+			w := &awaiting{env: e, api: api, cluster: cluster, state: state, format: format}
+			return w.await(cmd.Context(), timeout)
 		},
 	}
+	addResultFlag(cmd, &format)
 	cmd.Flags().StringVar(&state, "for", "", "State to wait for: ready or deleted.")
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "Longest time to wait; 0 waits without a limit.")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{untilReady, untilDeleted}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// reached reports that a Cluster has the state.
-func (e *env) reached(name, state string) error {
-	_, err := fmt.Fprintf(e.Streams.Out, "%s/%s: %s\n", listing.ClusterRef, name, state)
-	return err
-}
-
 // await waits until the Cluster has a state, and reports the progress on standard error. A timeout of
 // 0 means no limit.
-func (e *env) await(ctx context.Context, api *inventory.API, cluster *provv1.Cluster, state string, timeout time.Duration) error {
+func (w *awaiting) await(ctx context.Context, timeout time.Duration) error {
 	limited, cancel := context.WithCancel(ctx)
 	if timeout > 0 {
 		limited, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
-	w := &awaiting{env: e, api: api, cluster: cluster, state: state}
 	err := w.watch(limited)
 	if limited.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("the Cluster %s is not %s after %s: %s (see '%s describe cluster/%s -n %s')",
-			cluster.Name, state, timeout, w.said, e.Name, facts.Word(cluster.Name), cluster.Namespace)
+			w.cluster.Name, w.state, timeout, w.said, w.Name, facts.Word(w.cluster.Name), w.cluster.Namespace)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -95,7 +89,7 @@ func (e *env) await(ctx context.Context, api *inventory.API, cluster *provv1.Clu
 	if err != nil {
 		return err
 	}
-	return e.reached(cluster.Name, state)
+	return w.result(w.format, w.cluster.Name, w.cluster, w.state)
 }
 
 // awaiting is a wait for a state of a Cluster.
@@ -105,6 +99,8 @@ type awaiting struct {
 	// cluster is the Cluster as it was read last.
 	cluster *provv1.Cluster
 	state   string
+	// format is the format of the result.
+	format string
 	// said is the last reported progress, and problem the last reported interruption.
 	said, problem string
 }

@@ -3,6 +3,7 @@ package command_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/cmd/drover/command"
+	"github.com/drover-project/drover/cmd/drover/listing"
 )
 
 // setReady sets the status of the condition Ready and the observed generation.
@@ -150,4 +152,26 @@ func TestDelete_progress(t *testing.T) {
 	free()
 	require.Zero(t, <-ended)
 	require.Equal(t, "cluster.provisioning.cattle.io/store: deletion requested\ncluster.provisioning.cattle.io/store: deleted\n", out.String())
+}
+
+// TestClusterResults: commands that change a Cluster or wait for it print the Cluster for programs.
+func TestClusterResults(t *testing.T) {
+	c := newCluster(t)
+	object := c.apply(t, storeCluster)
+	item := func(text string) listing.Cluster {
+		var list listing.List[listing.Cluster]
+		require.NoError(t, json.Unmarshal([]byte(text), &list))
+		require.Equal(t, "ClusterList", list.Kind)
+		require.Len(t, list.Items, 1)
+		return list.Items[0]
+	}
+	require.Equal(t, "Unknown", item(c.ok(t, "scale", "store", "worker=3", "-o", "json")).Ready)
+	require.Equal(t, "cluster.provisioning.cattle.io/store\n", c.ok(t, "scale", "store", "worker=3", "-o", "name"))
+	c.setReady(t, object, "True", "", 2)
+	require.Equal(t, "True", item(c.ok(t, "wait", "store", "--for", "ready", "-o", "json")).Ready)
+	require.Contains(t, c.ok(t, "wait", "none", "--for", "deleted", "-o", "yaml"), "items: []")
+	require.Equal(t, "cluster.provisioning.cattle.io/store\n", c.ok(t, "delete", "store", "--yes", "-o", "name"))
+	for _, args := range [][]string{{"scale", "store", "worker=3", "-o", "wide"}, {"create", "cluster", "x", "--driver", "d", "--dry-run", "-o", "json"}} {
+		require.Equal(t, 2, c.drover(t, args...).code, args)
+	}
 }

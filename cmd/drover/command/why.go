@@ -24,7 +24,7 @@ func newWhy(e *env) *cobra.Command {
 		Short:      "Show why a machine or a cluster waits or failed, and the next steps",
 		Long: `Show on one screen why a machine or a cluster waits or failed, and the next steps.
 
-NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), a CAPI Cluster (cluster/NAME), an
+NAME is a machine, a CAPI Machine, a MachineDeployment or MachineSet (md/NAME, ms/NAME), a Cluster (cluster/NAME), an
 RKEControlPlane (rkecontrolplane/NAME, rcp/NAME), or a driver (driver/NAME). If no object has the name
 any more, the command shows the remains of the object.`,
 		Example: `  {name} why web-1

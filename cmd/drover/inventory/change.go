@@ -24,7 +24,7 @@ const scaleAttempts = 10
 // Scale sets the number of machines of pools of a provisioning Cluster, in one write. If another
 // write comes between, Scale reads the Cluster again and repeats its own, unless the other changed
 // the number of machines of the same pools.
-func (a *API) Scale(ctx context.Context, namespace, name string, wanted []facts.Quantity, dryRun bool) ([]facts.QuantityChange, error) {
+func (a *API) Scale(ctx context.Context, namespace, name string, wanted []facts.Quantity, dryRun bool) ([]facts.QuantityChange, *provv1.Cluster, error) {
 	options := metav1.UpdateOptions{FieldManager: fieldManager}
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
@@ -34,34 +34,36 @@ func (a *API) Scale(ctx context.Context, namespace, name string, wanted []facts.
 		u, err := a.object(ctx, provisioned, namespace, name)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case u == nil:
-			return nil, fmt.Errorf("the Cluster %s is gone", name)
+			return nil, nil, fmt.Errorf("the Cluster %s is gone", name)
 		case u.GetDeletionTimestamp() != nil:
-			return nil, fmt.Errorf("the Cluster %s is being deleted", name)
+			return nil, nil, fmt.Errorf("the Cluster %s is being deleted", name)
 		}
 		changes, err := facts.SetQuantities(u.Object, wanted)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i, change := range first {
 			if changes[i].From != change.From {
-				return nil, fmt.Errorf("pool %s was scaled from %d to %d machines in the meantime; nothing was changed", change.Pool, change.From, changes[i].From)
+				return nil, nil, fmt.Errorf("pool %s was scaled from %d to %d machines in the meantime; nothing was changed", change.Pool, change.From, changes[i].From)
 			}
 		}
 		if !slices.ContainsFunc(changes, func(c facts.QuantityChange) bool { return c.From != c.To }) {
-			return changes, nil
+			cluster, err := decodeCluster(u)
+			return changes, cluster, err
 		}
 		first = changes
-		_, err = a.Dynamic.Resource(provisioned).Namespace(namespace).Update(ctx, u, options)
+		written, err := a.Dynamic.Resource(provisioned).Namespace(namespace).Update(ctx, u, options)
 		if err == nil {
-			return changes, nil
+			cluster, err := decodeCluster(written)
+			return changes, cluster, err
 		}
 		if !apierrors.IsConflict(err) {
-			return nil, fmt.Errorf("scaling the Cluster %s: %w", name, err)
+			return nil, nil, fmt.Errorf("scaling the Cluster %s: %w", name, err)
 		}
 	}
-	return nil, errors.New("scaling the Cluster " + name + ": other writes changed it each time; try again")
+	return nil, nil, errors.New("scaling the Cluster " + name + ": other writes changed it each time; try again")
 }
 
 // DeleteCluster requests the deletion of a provisioning Cluster. The Cluster must still be the one
@@ -119,10 +121,10 @@ func (a *API) HasSecret(ctx context.Context, namespace, name string) (bool, erro
 
 // CreateAll creates objects in their order, all or none. Each is tried by a dry run first. If one
 // cannot be created afterwards, CreateAll deletes those that it created, also after an interruption.
-func (a *API) CreateAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+func (a *API) CreateAll(ctx context.Context, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	for _, object := range objects {
 		if _, err := a.create(ctx, object, metav1.DryRunAll); err != nil {
-			return fmt.Errorf("nothing was created: %w", err)
+			return nil, fmt.Errorf("nothing was created: %w", err)
 		}
 	}
 	var made []*unstructured.Unstructured
@@ -133,11 +135,11 @@ func (a *API) CreateAll(ctx context.Context, objects []*unstructured.Unstructure
 			continue
 		}
 		if left := a.remove(context.WithoutCancel(ctx), made); len(left) > 0 {
-			return fmt.Errorf("%w; these objects were created before and could not be deleted: %s", err, strings.Join(left, ", "))
+			return nil, fmt.Errorf("%w; these objects were created before and could not be deleted: %s", err, strings.Join(left, ", "))
 		}
-		return fmt.Errorf("nothing was created: %w", err)
+		return nil, fmt.Errorf("nothing was created: %w", err)
 	}
-	return nil
+	return made, nil
 }
 
 func (a *API) create(ctx context.Context, object *unstructured.Unstructured, dryRun ...string) (*unstructured.Unstructured, error) {
