@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/planner"
 	"github.com/drover-project/drover/provisioning"
 	"github.com/drover-project/drover/provisioning/observe"
@@ -37,6 +39,8 @@ type Clusters struct {
 	Client client.Client
 	// Catalogue has the releases. Optional: without it, no version is checked.
 	Catalogue Catalogue
+	// Credentials finds the credentials of pools. Optional: without its reader, none is checked.
+	Credentials credential.Source
 }
 
 var _ admission.Handler = (*Clusters)(nil)
@@ -65,6 +69,7 @@ func (h *Clusters) Handle(ctx context.Context, req admission.Request) admission.
 	if err != nil {
 		return admission.Denied(err.Error())
 	}
+	warnings = append(warnings, h.checkCredentials(ctx, before, obj)...)
 	if fields := provisioning.NotActedOn(obj); len(fields) > 0 {
 		warnings = append(warnings, "these fields of spec have no effect: "+shortened(fields))
 	}
@@ -109,6 +114,48 @@ func shortened(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return strings.Join(names[:maxWarnings-1], ", ") + fmt.Sprintf(" and %d more", len(names)-maxWarnings+1)
+}
+
+// maxCredentials bounds the Secrets that are read for a request.
+const maxCredentials = 10
+
+// checkCredentials warns of credentials that a change names first and that the namespace cannot use. The
+// machines of the pools wait for them, so the Cluster is allowed.
+func (h *Clusters) checkCredentials(ctx context.Context, before, after *provv1.Cluster) []string {
+	if h.Credentials.Reader == nil || after.Spec.RKEConfig == nil {
+		return nil
+	}
+	earlier, pools := credentialsOf(before), credentialsOf(after)
+	var warnings []string
+	read := 0
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		if _, known := earlier[name]; known || read == maxCredentials {
+			continue
+		}
+		read++
+		problem, err := credentialProblem(ctx, h.Credentials, credential.Parse(after.Namespace, name))
+		if err != nil && problem == "" {
+			ctrl.LoggerFrom(ctx).Info("A credential was not checked", "cluster", client.ObjectKeyFromObject(after), "reason", err.Error())
+		}
+		if problem != "" {
+			warnings = append(warnings, "the machines of "+shortened(pools[name])+" wait: "+problem)
+		}
+	}
+	return warnings
+}
+
+// credentialsOf returns the credentials of a Cluster with the pools that use each.
+func credentialsOf(cluster *provv1.Cluster) map[string][]string {
+	pools := map[string][]string{}
+	if cluster.Spec.RKEConfig == nil {
+		return pools
+	}
+	for _, pool := range cluster.Spec.RKEConfig.MachinePools {
+		if name := cmp.Or(pool.CloudCredentialSecretName, cluster.Spec.CloudCredentialSecretName); name != "" {
+			pools[name] = append(pools[name], "pool "+pool.Name)
+		}
+	}
+	return pools
 }
 
 // checkVersion rejects a version that no server of the Cluster can get, unless the Cluster has it

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/apply"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/releases"
 )
 
@@ -174,6 +176,44 @@ func TestClusters_forced(t *testing.T) {
 	warnings = strings.Join(hook.Handle(t.Context(), request(`{rkeConfig: {}}`, "false")).Warnings, "\n")
 	require.Contains(t, warnings, "is not deleted")
 	require.NotContains(t, warnings, "lost")
+}
+
+// TestClusters_credentials: a credential that the namespace cannot use gives a warning when it is named
+// first. A Secret of another namespace that does not exist is not told from one that is not shared.
+func TestClusters_credentials(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	secret := func(namespace, name, shared string) client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{rkev1.AllowedNamespacesAnnotation: shared}}}
+	}
+	hook := &admission.Clusters{Credentials: credential.Source{Reader: fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(secret("shop", "mine", ""), secret("other", "shared", "shop"), secret("other", "closed", "")).Build()}}
+	spec := func(first, second string) string {
+		return `{cloudCredentialSecretName: "` + first + `", rkeConfig: {machinePools: [{name: a, workerRole: true, machineConfigRef: {kind: XConfig, name: a}},
+			{name: b, workerRole: true, machineConfigRef: {kind: XConfig, name: a}}, {name: c, workerRole: true, cloudCredentialSecretName: "` + second + `", machineConfigRef: {kind: XConfig, name: a}}]}}`
+	}
+	for _, test := range []struct {
+		before, after string
+		warnings      []string
+	}{
+		{"", spec("mine", "other:shared"), nil},
+		{"", spec("later", "other:shared"), []string{"the machines of pool a, pool b wait: credential Secret shop/later does not exist: create it first"}},
+		{"", spec("mine", "other:closed"), []string{"the machines of pool c wait: credential Secret other/closed does not exist or is not shared with namespace shop"}},
+		{"", spec("mine", "other:missing"), []string{"the machines of pool c wait: credential Secret other/missing does not exist or is not shared with namespace shop"}},
+		{spec("later", "mine"), spec("later", "other:shared"), nil},
+		{spec("later", "mine"), spec("later", "gone"), []string{"the machines of pool c wait: credential Secret shop/gone does not exist"}},
+	} {
+		request := webhook.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw(t, test.after)}}
+		if test.before != "" {
+			request.Operation, request.OldObject = admissionv1.Update, raw(t, test.before)
+		}
+		got := hook.Handle(t.Context(), request)
+		require.True(t, got.Allowed, got.Result)
+		require.Len(t, got.Warnings, len(test.warnings), got.Warnings)
+		for i, warning := range test.warnings {
+			require.Contains(t, got.Warnings[i], warning)
+		}
+	}
 }
 
 // raw is a Cluster that was rendered, with this specification.

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/capi"
 	"github.com/drover-project/drover/charts"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/credential"
 	"github.com/drover-project/drover/planner"
 )
 
@@ -183,7 +184,8 @@ func Register(mgr manager.Manager, trustedCredentialNamespaces []string, catalog
 	server.Register(ControlPlaneSpecsPath, &admission.Webhook{Handler: &ControlPlaneSpecs{}})
 	server.Register(ControlPlaneWarningsPath, &admission.Webhook{Handler: &ControlPlaneWarnings{Catalogue: catalogue}})
 	server.Register(PoolsPath, &admission.Webhook{Handler: &Pools{Reader: mgr.GetAPIReader()}})
-	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{Client: mgr.GetClient(), Catalogue: catalogue}})
+	server.Register(ClustersPath, &admission.Webhook{Handler: &Clusters{Client: mgr.GetClient(), Catalogue: catalogue,
+		Credentials: credential.Source{Reader: mgr.GetAPIReader(), Trusted: trustedCredentialNamespaces}}})
 	server.Register(RenderedPath, &admission.Webhook{Handler: &Rendered{Reader: mgr.GetClient()}})
 	server.Register(ControlPlanesPath, &admission.Webhook{Handler: &ControlPlanes{Reader: mgr.GetAPIReader()}})
 }

@@ -211,6 +211,22 @@ func comesFromElsewhere(obj *unstructured.Unstructured) bool {
 	return paused || annotations[clonedFromAnnotation] != "" || len(obj.GetOwnerReferences()) > 0
 }
 
+// credentialProblem returns why objects of a namespace cannot use a credential, and what to do, with
+// the error behind it; the text is empty if they can, and for an error of another kind.
+func credentialProblem(ctx context.Context, source credential.Source, ref credential.Ref) (string, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := source.Look(ctx, ref, secret)
+	switch {
+	case errors.Is(err, credential.ErrMissing):
+		return fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", ref, ref.Namespace, ref.Name), err
+	case errors.Is(err, credential.ErrNotShared):
+		return fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
+			ref, ref.From, ref.From, rkev1.AllowedNamespacesAnnotation), err
+	}
+	return "", err
+}
+
 // checkCredential rejects a credential that does not exist or is not shared with this namespace,
 // unless the object may wait for it.
 func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Unstructured, name string) (problem, error) {
@@ -218,19 +234,8 @@ func (h *MachineKinds) checkCredential(ctx context.Context, obj *unstructured.Un
 	if ref.Namespace == "" || ref.Name == "" {
 		return problem{text: fmt.Sprintf("common.cloudCredentialSecretName is %q: write the Secret's name, or namespace:name", name)}, nil
 	}
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := credential.Source{Reader: h.Live, Trusted: h.TrustedCredentialNamespaces}.Look(ctx, ref, secret)
-	message := ""
-	switch {
-	case err == nil:
-		return problem{}, nil
-	case errors.Is(err, credential.ErrMissing):
-		message = fmt.Sprintf("credential Secret %s does not exist: create it first (`kubectl -n %s create secret generic %s …`)", ref, ref.Namespace, ref.Name)
-	case errors.Is(err, credential.ErrNotShared):
-		message = fmt.Sprintf("credential Secret %s does not exist or is not shared with namespace %s: its owner must put %q into the Secret's annotation %s",
-			ref, obj.GetNamespace(), obj.GetNamespace(), rkev1.AllowedNamespacesAnnotation)
-	default:
+	message, err := credentialProblem(ctx, credential.Source{Reader: h.Live, Trusted: h.TrustedCredentialNamespaces}, ref)
+	if message == "" {
 		return problem{}, err
 	}
 	// These objects only get a warning: those that Cluster API made, because it would retry for
