@@ -260,7 +260,7 @@ func (e *env) noteCredential(ctx context.Context, api *inventory.API, cluster *m
 			return fmt.Errorf("--credential: %w", err)
 		}
 	}
-	// A user who may not read Secrets may still name one.
+	// A user without access to Secrets can still name one.
 	if found, err := api.HasSecret(ctx, ref.Namespace, ref.Name); err == nil && !found {
 		e.note("the Secret %s in namespace %s does not exist yet; the cluster's machines wait for it", ref.Name, ref.Namespace)
 	}

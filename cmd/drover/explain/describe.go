@@ -407,7 +407,7 @@ func counted(n int) string {
 	return fmt.Sprintf("%d machines", n)
 }
 
-// Loss says what the deletion of a Cluster removes.
+// Loss lists the machines that the deletion of a Cluster removes.
 func Loss(t *facts.ClusterTree) string {
 	c := t.Cluster
 	text := fmt.Sprintf("The Cluster %s in namespace %s has ", c.Name, c.Namespace) + counted(len(t.Machines)) + ". The servers and all data on them are deleted:\n"

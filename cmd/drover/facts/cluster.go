@@ -51,7 +51,7 @@ type ClusterTree struct {
 type ClusterMachine struct {
 	CAPI  *clusterv1.Machine
 	Infra *Machine
-	// Job is the machine's newest Job; nil if there is none or Jobs cannot be read.
+	// Job is the machine's newest Job; nil if it has no Job or Jobs cannot be read.
 	Job *batchv1.Job
 }
 

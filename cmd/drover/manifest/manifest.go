@@ -72,7 +72,7 @@ func set(schema *Schema, options map[string]map[string]any, text string) error {
 	if !ofPool {
 		pool, option = "", name
 	} else if pool == "" || options[pool] == nil {
-		return fmt.Errorf("--set %s: there is no pool %q", name, pool)
+		return fmt.Errorf("--set %s: the cluster has no pool %q", name, pool)
 	}
 	return schema.set(options[pool], option, value)
 }

@@ -73,8 +73,8 @@ func TestObjects_wrong(t *testing.T) {
 		"sshPort=99999999999999999999": "takes a whole number",
 		"backups=perhaps":              `option backups takes true or false, not "perhaps"`,
 		"odd={}":                       "option odd cannot be set with a flag",
-		"none.region=fra1":             `--set none.region: there is no pool "none"`,
-		".region=fra1":                 `there is no pool ""`,
+		"none.region=fra1":             `--set none.region: the cluster has no pool "none"`,
+		".region=fra1":                 `the cluster has no pool ""`,
 	} {
 		c := &manifest.Cluster{Namespace: "demo", Name: "shop", Pools: manifest.DefaultPools(), Set: []string{set}}
 		_, err := c.Objects(schema(t))
