@@ -114,6 +114,7 @@ func TestMove(t *testing.T) {
 	testkit.ExpectExists(t, to, &managementv3.NodeDriver{ObjectMeta: named("", "acme")})
 	testkit.ExpectNotFound(t, from, &provv1.Cluster{ObjectMeta: named(namespace, "whole")}, config("whole-workers"))
 	require.Equal(t, whole, to.rendered(), "the provisioning Cluster renders the same objects")
+	testkit.Eventually(t, patience, from.noManagement)
 	jobs := &batchv1.JobList{}
 	require.NoError(t, to.List(t.Context(), jobs, client.InNamespace(namespace)))
 	require.Empty(t, jobs.Items, "nothing is made again")
@@ -135,6 +136,7 @@ func TestMove(t *testing.T) {
 	testkit.Eventually(t, patience, func() error {
 		return gone(to.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "whole"}, &provv1.Cluster{}))
 	})
+	testkit.Eventually(t, patience, to.noManagement)
 	testkit.Eventually(t, patience, func() error {
 		if left := len(theCloud.Ledger.Live(ledger.KindDroplet)); left > 0 {
 			return fmt.Errorf("%d servers are left", left)
@@ -192,7 +194,8 @@ func config(name string) *unstructured.Unstructured {
 	return obj
 }
 
-// rendered waits until the provisioning Cluster is rendered, and returns what a replacement of its machines would change.
+// rendered waits until the provisioning Cluster is rendered, and returns what a replacement of its machines would change, and
+// the name of its management Cluster.
 func (s *site) rendered() string {
 	s.Helper()
 	cluster := &provv1.Cluster{}
@@ -203,8 +206,13 @@ func (s *site) rendered() string {
 		if !meta.IsStatusConditionTrue(cluster.Status.Conditions, provv1.RKEClusterCondition) {
 			return fmt.Errorf("it is not rendered: %+v", cluster.Status.Conditions)
 		}
+		if cluster.Status.ClusterName == "" {
+			return fmt.Errorf("no management Cluster: %+v", cluster.Status.Conditions)
+		}
 		return nil
 	})
+	management := testkit.ExpectExists(s, s, &managementv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: cluster.Status.ClusterName}})
+	require.Equal(s, string(cluster.UID), management.Spec.ProvisioningCluster.UID)
 	claimed := testkit.ExpectExists(s, s, config("whole-workers"))
 	require.Equal(s, cluster.UID, metav1.GetControllerOf(claimed).UID)
 	deployments := &clusterv1.MachineDeploymentList{}
@@ -217,7 +225,16 @@ func (s *site) rendered() string {
 		}
 		return fmt.Errorf("%d MachineSets", len(sets.Items))
 	})
-	return deployments.Items[0].Name + " " + deployments.Items[0].Spec.Template.Spec.InfrastructureRef.Name + " " + sets.Items[0].Name
+	return deployments.Items[0].Name + " " + deployments.Items[0].Spec.Template.Spec.InfrastructureRef.Name + " " + sets.Items[0].Name + " " + cluster.Status.ClusterName
+}
+
+// noManagement is nil if no management Cluster exists.
+func (s *site) noManagement() error {
+	list := &managementv3.ClusterList{}
+	if err := s.List(s.Context(), list); err != nil || len(list.Items) == 0 {
+		return err
+	}
+	return fmt.Errorf("%d management Clusters are left", len(list.Items))
 }
 
 // gone is nil for the error that an object does not exist.
