@@ -118,6 +118,21 @@ func TestInput_roles(t *testing.T) {
 	}
 }
 
+// TestInput_version: a version that admission could not judge is reported before any machine exists.
+func TestInput_version(t *testing.T) {
+	w := newWorld(t, func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.99.1+k3s1" })
+	w.reconcile(t)
+	controlPlane := testkit.ExpectExists(t, w.client, &rkev1.RKEControlPlane{ObjectMeta: w.named("one")})
+	before := controlPlane.DeepCopy()
+	controlPlane.Status.ObservedGeneration = controlPlane.Generation
+	controlPlane.Status.Conditions = []metav1.Condition{{Type: rkev1.ReconciledCondition, Status: metav1.ConditionFalse, Reason: rkev1.KubernetesVersionUnknownReason,
+		Message: "spec.kubernetesVersion: unknown release", LastTransitionTime: metav1.Now()}}
+	require.NoError(t, w.client.Status().Patch(t.Context(), controlPlane, client.MergeFrom(before)))
+	w.reconcile(t)
+	updated := testkit.ExpectCondition(t, w.cluster, provv1.UpdatedCondition, metav1.ConditionFalse, rkev1.KubernetesVersionUnknownReason)
+	require.Contains(t, updated.Message, "unknown release")
+}
+
 // TestInput_credential: a credential that does not exist holds no pool here: the machines of the pool
 // wait for it, and report it. It reaches machines without replacing one.
 func TestInput_credential(t *testing.T) {
