@@ -65,8 +65,8 @@ func TestRender_order(t *testing.T) {
 			if _, renders := rendersOf(t, file); !renders {
 				t.Skip("nothing is rendered")
 			}
-			for _, stage := range []func(*testing.T, provisioning.Input) provisioning.Input{
-				func(_ *testing.T, in provisioning.Input) provisioning.Input { return in }, made,
+			for _, stage := range []func(testing.TB, provisioning.Input) provisioning.Input{
+				func(_ testing.TB, in provisioning.Input) provisioning.Input { return in }, made,
 			} {
 				first := stage(t, load(t, file))
 				out, err := provisioning.Render(first)

@@ -23,7 +23,7 @@ import (
 )
 
 // load reads a Cluster and its Configs.
-func load(t *testing.T, path string) provisioning.Input {
+func load(t testing.TB, path string) provisioning.Input {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestRender(t *testing.T) {
 }
 
 // made returns the input with the objects of its first rendering.
-func made(t *testing.T, in provisioning.Input) provisioning.Input {
+func made(t testing.TB, in provisioning.Input) provisioning.Input {
 	t.Helper()
 	out, err := provisioning.Render(in)
 	require.NoError(t, err)

@@ -32,6 +32,7 @@ import (
 	"github.com/drover-project/drover/controllers/rkecluster"
 	"github.com/drover-project/drover/controllers/rkecontrolplane"
 	"github.com/drover-project/drover/controllers/serverscan"
+	"github.com/drover-project/drover/controllers/step"
 	"github.com/drover-project/drover/driver"
 	"github.com/drover-project/drover/endpoint"
 	"github.com/drover-project/drover/install"
@@ -154,7 +155,7 @@ func (p *plan) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	if err := p.addBootstrap(ctx, mgr); err != nil {
 		return err
 	}
-	err = provisioningcluster.New(provisioningcluster.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("provisioningcluster"),
+	err = provisioningcluster.New(provisioningcluster.Options{Pace: step.NewPace(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("provisioningcluster"),
 		WatchFilter: o.watchFilter, Workers: o.concurrency}).Register(ctx, mgr)
 	if err != nil {
 		return err
@@ -194,7 +195,7 @@ func (p *plan) addControlPlanes(mgr ctrl.Manager, clusters *workload.Clusters, o
 	if err != nil {
 		return err
 	}
-	return rkecontrolplane.New(rkecontrolplane.Options{Client: mgr.GetClient(), Cache: mgr.GetCache(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
+	return rkecontrolplane.New(rkecontrolplane.Options{Pace: step.NewPace(), Client: mgr.GetClient(), Cache: mgr.GetCache(), Reader: mgr.GetAPIReader(), Plans: plans, Clusters: clusters,
 		Releases: o.releases(), WatchFilter: o.watchFilter, Workers: o.concurrency,
 		TrustedCredentialNamespaces: o.trustedCredentialNamespaces,
 		OnInfraMachine:              onInfraMachine, Answers: workload.Answers, Recorder: mgr.GetEventRecorder("rkecontrolplane"),

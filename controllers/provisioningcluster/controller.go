@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -35,6 +36,8 @@ type Options struct {
 	WatchFilter string
 	// Workers is the number of Clusters that are worked on at a time; 1 by default.
 	Workers int
+	// Pace holds back writes of a status that only describes progress; none without it.
+	Pace *step.Pace
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -100,6 +103,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil // it is gone
 	}
 	obj.Status.ObservedGeneration = obj.Generation
+	isProgress := len(s.replaced) == 0 && equality.Semantic.DeepEqual(before.Status.PendingReplacement, obj.Status.PendingReplacement)
+	if isProgress && !equality.Semantic.DeepEqual(before.Status, obj.Status) {
+		if wait := r.Pace.Wait(obj.UID, before.Status.Conditions, obj.Status.Conditions, r.Clock.Now()); wait > 0 {
+			result, err := step.Result(err)
+			return step.Sooner(result, wait), err
+		}
+	}
 	if _, patchErr := step.PatchStatus(ctx, r.Client, before, obj); patchErr != nil {
 		_, unhandled := step.Result(err)
 		return step.Result(errors.Join(patchErr, unhandled))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -60,6 +61,8 @@ type Options struct {
 	Client client.Client
 	// Reader reads Secrets and ConfigMaps past the cache.
 	Reader client.Reader
+	// Pace holds back writes of a status that only describes progress; none without it.
+	Pace *step.Pace
 	// Cache reads the metadata of Secrets. Client by default.
 	Cache client.Reader
 	// Plans reads plan Secrets, reduced to the content that NewPlans keeps. Default: Reader, which
@@ -172,6 +175,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		s.conditions.Summarize(rkev1.ReadyCondition, rkev1.ReadyReason, rkev1.ReconciledCondition, rkev1.AvailableCondition)
 	}
 	obj.Status.ObservedGeneration = obj.Generation
+	if wait := r.paced(before, obj); wait > 0 {
+		result, err := outcome(s.again, append(errs, r.markBootstrapped(ctx, s)))
+		return step.Sooner(result, wait), err
+	}
 	if _, err := step.PatchStatus(ctx, r.Client, before, obj); err != nil {
 		errs = append(errs, err)
 	} else {
@@ -179,6 +186,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		errs = append(errs, r.markBootstrapped(ctx, s))
 	}
 	return outcome(s.again, errs)
+}
+
+// paced returns the time after which a status is written that differs only in numbers of machines and
+// in the reasons and messages of its conditions.
+func (r *Reconciler) paced(before, after *rkev1.RKEControlPlane) time.Duration {
+	was, is := before.Status.DeepCopy(), after.Status.DeepCopy()
+	if equality.Semantic.DeepEqual(was, is) {
+		return 0
+	}
+	for _, status := range []*rkev1.RKEControlPlaneStatus{was, is} {
+		status.Conditions, status.Versions = nil, nil
+		status.Replicas, status.ReadyReplicas, status.AvailableReplicas, status.UpToDateReplicas = nil, nil, nil, nil
+	}
+	if !equality.Semantic.DeepEqual(was, is) {
+		return 0
+	}
+	return r.Pace.Wait(after.UID, before.Status.Conditions, after.Status.Conditions, r.Clock.Now())
 }
 
 // bringForward brings the cluster towards its specification. It also reports on the known Machines,

@@ -1,23 +1,22 @@
 package bench
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/testkit"
+	"github.com/drover-project/drover/testkit/edits"
 )
 
 const (
@@ -28,12 +27,17 @@ const (
 	allowedCluster = 1.25
 	// idleAgents is longer than any watch of an agent's, so that each has begun anew.
 	idleAgents = 31 * time.Minute
+	// allowedOwn are the writes for the objects of a Cluster with one server.
+	allowedOwn = 30
 	// allowedIdle are the requests of a machine that has nothing to do, in an hour, its agent's among them: 17 were counted on 2026-11-25.
 	allowedIdle = 25
 )
 
 // clusterCost is what a machine of a cluster costs.
 type clusterCost struct {
+	// Own are the writes of our objects for the Cluster as a whole, by verb and resource, from its creation
+	// until it has one Ready server.
+	Own map[string]float64
 	// Join are the requests to the API server by verb and resource, per worker, from its MachineDeployment's replica to all probes healthy: the
 	// infra machine's, bootstrap data, the agent's own and the plan's. The sums are those of cost.
 	Join map[string]float64
@@ -41,50 +45,37 @@ type clusterCost struct {
 	IdleWrites int
 }
 
-// cluster is a fleet whose machines become a cluster.
+// cluster is a provisioning Cluster with one server, and a pool of workers.
 type cluster struct {
-	*fleet
-	name string
+	*provisioned
+	world *edits.World
+	// made are the requests from the Cluster to its Ready server.
+	made requests
 }
 
-// newCluster has one server, whose plan is applied.
+// newCluster has one server, whose plan is applied, and no worker.
 func newCluster(tb testing.TB) *cluster {
 	tb.Helper()
-	agentsPort := testkit.FreePort(tb)
-	url := "https://127.0.0.1:" + agentsPort
-	binaries, err := filepath.Abs("../../bin/share/agents")
-	require.NoError(tb, err)
-	c := &cluster{fleet: newFleet(tb, "--server-url="+url, "--agents-bind-address=127.0.0.1:"+agentsPort, "--agents-dir="+binaries), name: "one"}
-	dir := tb.TempDir()
-	c.background(func(ctx context.Context) error {
-		return (&agents{server: url, dir: dir}).play(ctx, c.server, c.namespace)
-	})
-	bootstrap := &rkev1.RKEBootstrapTemplate{ObjectMeta: c.named(c.name)}
-	bootstrap.Spec.Template.Spec.ClusterName = c.name
-	control := &rkev1.RKEControlPlane{ObjectMeta: c.named(c.name)}
-	control.Spec.ClusterName, control.Spec.KubernetesVersion = c.name, "v1.34.1+k3s1"
-	c.create(&rkev1.RKECluster{ObjectMeta: c.named(c.name)}, control, bootstrap, c.template(c.name),
-		&clusterv1.Cluster{ObjectMeta: c.named(c.name), Spec: clusterv1.ClusterSpec{
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKECluster", Name: c.name},
-			ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: c.name}}},
-		c.deployment("server", 1, rkev1.EtcdRoleLabel, rkev1.ControlPlaneRoleLabel), c.deployment("worker", 0, rkev1.WorkerRoleLabel))
-	c.await(1)
+	c := &cluster{provisioned: newProvisioned(tb)}
+	c.world = c.provisioned.world()
+	pools := &c.world.Cluster.Spec.RKEConfig.MachinePools
+	*pools = (*pools)[:2]
+	(*pools)[1].Quantity = new(int32(0))
+	c.settle(costQuiet)
+	before := c.counter.look()
+	c.write(c.world)
+	c.endpoint()
+	c.settled()
+	c.settle(costQuiet)
+	c.made = c.counter.look().since(before)
 	return c
 }
 
-// deployment has machines with roles.
-func (c *cluster) deployment(name string, replicas int32, roles ...string) client.Object {
-	labels := map[string]string{"pool": name, clusterv1.ClusterNameLabel: c.name}
-	for _, role := range roles {
-		labels[role] = "true"
-	}
-	return &clusterv1.MachineDeployment{ObjectMeta: c.named(name), Spec: clusterv1.MachineDeploymentSpec{
-		ClusterName: c.name, Replicas: &replicas, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}},
-		Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: clusterv1.MachineSpec{ClusterName: c.name,
-			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrapTemplate", Name: c.name}},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.MachineGroupVersion.Group, Kind: "DigitaloceanMachineTemplate", Name: c.name},
-		}},
-	}}
+// workers sets the number of workers.
+func (c *cluster) workers(count int32) {
+	c.Helper()
+	c.world.Cluster.Spec.RKEConfig.MachinePools[1].Quantity = &count
+	c.write(c.world)
 }
 
 // await waits until so many Machines have applied their plan and all their probes are healthy.
@@ -119,7 +110,7 @@ func (c *cluster) join(workers int) requests {
 	c.Helper()
 	c.settle(costQuiet)
 	before := c.counter.look()
-	c.scale("worker", workers)
+	c.workers(int32(workers))
 	c.await(1 + workers)
 	c.settle(costQuiet)
 	return c.counter.look().since(before)
@@ -152,7 +143,8 @@ func (c *cluster) idleWrites() requests {
 // TestClusterCost fails when a machine of a cluster costs more requests than was written down, or writes while nothing happens.
 func TestClusterCost(t *testing.T) {
 	c := newCluster(t)
-	now := clusterCost{Join: shares(c.join(clusterWorkers), clusterWorkers)}
+	now := clusterCost{Own: ownWrites(c.made)}
+	now.Join = shares(c.join(clusterWorkers), clusterWorkers)
 	idle := c.idleWrites()
 	now.IdleWrites = len(idle)
 	if *update {
@@ -167,8 +159,29 @@ func TestClusterCost(t *testing.T) {
 	for sum, factor := range map[string]float64{"all": allowedAll, "ours": allowedCluster, "writes": allowedCluster} {
 		require.LessOrEqual(t, now.Join[sum], before.Join[sum]*factor, "requests per worker that joins, %s%s", sum, grown(before.Join, now.Join))
 	}
+	require.LessOrEqual(t, now.Own["writes"], float64(allowedOwn), "writes for the Cluster's own objects: %v", now.Own)
 	require.Zero(t, now.IdleWrites, "nothing happens, and yet is written: %v; the manager says: %s", idle, lastLines(c.manager.log.String()))
 }
+
+// ownWrites are the writes of the objects that exist once for each Cluster.
+func ownWrites(made requests) map[string]float64 {
+	own := map[string]float64{}
+	for key, n := range made {
+		verb, what, _ := strings.Cut(key, " ")
+		resource, _, _ := strings.Cut(what, " ")
+		resource, _, _ = strings.Cut(resource, "/")
+		if isWrite(verb) && slices.Contains(ownResources, resource) && !strings.Contains(key, " as capi-") {
+			own[key] = float64(n)
+			own["writes"] += float64(n)
+		}
+	}
+	return own
+}
+
+// ownResources exist once for each Cluster or pool. The Secrets of a Cluster are left out: a machine has
+// Secrets, too.
+var ownResources = []string{"clusters.provisioning.cattle.io", "clusters.management.cattle.io", "rkeclusters", "rkecontrolplanes", "rkebootstraptemplates",
+	"digitaloceanconfigs", "digitaloceanmachinetemplates", "machinehealthchecks"}
 
 // BenchmarkCluster prints what a worker costs until it is up to date, and what a machine costs when nothing happens, agents included. It fails when anything is written
 // then, or more is asked than allowedIdle.

@@ -106,7 +106,7 @@ func (p *provisioned) settled() *provv1.Cluster {
 	// A change of a Config gives the Cluster no other generation: the manager has acted when it no longer
 	// writes.
 	testkit.Eventually(p, 3*time.Minute, func() error {
-		p.settle(time.Second)
+		p.settle(costQuiet)
 		if err := p.client.Get(p.Context(), client.ObjectKey{Namespace: p.namespace, Name: p.name}, cluster); err != nil {
 			return err
 		}
@@ -142,6 +142,10 @@ func (p *provisioned) quiet(cluster *provv1.Cluster) error {
 		owned[set.Labels[clusterv1.MachineDeploymentNameLabel]] += ptr.Deref(set.Status.Replicas, 0)
 	}
 	for _, d := range deployments.Items {
+		pool, isServer := d.Labels[rkev1.MachinePoolLabel], d.Spec.Template.Labels[rkev1.EtcdRoleLabel] != ""
+		if !isServer && !slices.ContainsFunc(cluster.Spec.RKEConfig.MachinePools, func(p provv1.MachinePool) bool { return p.Name == pool }) {
+			return fmt.Errorf("the pool of %s was removed", d.Name)
+		}
 		wanted, updated := ptr.Deref(d.Spec.Replicas, 0), ptr.Deref(d.Status.UpToDateReplicas, -1)
 		switch paused := ptr.Deref(d.Spec.Paused, false); {
 		case !d.DeletionTimestamp.IsZero():

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/testkit"
 )
@@ -61,14 +62,15 @@ func (r requests) since(earlier requests) requests {
 // keys are sorted.
 func (r requests) keys() []string { return slices.Sorted(maps.Keys(r)) }
 
-// requestKey names a request as RBAC would: verb, resource and subresource; and who applies, if somebody does.
+// requestKey names a request as RBAC would: verb, resource and subresource; and who applies, if somebody does. Clusters have their group, unless they are
+// Cluster API's.
 func requestKey(method string, target *url.URL) string {
-	parts := strings.Split(strings.Trim(target.Path, "/"), "/")
+	parts, group := strings.Split(strings.Trim(target.Path, "/"), "/"), ""
 	switch {
 	case len(parts) > 2 && parts[0] == "api":
 		parts = parts[2:]
 	case len(parts) > 3 && parts[0] == "apis":
-		parts = parts[3:]
+		group, parts = parts[1], parts[3:]
 	default:
 		return "get /" + parts[0]
 	}
@@ -76,6 +78,9 @@ func requestKey(method string, target *url.URL) string {
 		parts = parts[2:]
 	}
 	resource, named := parts[0], len(parts) > 1
+	if resource == "clusters" && group != clusterv1.GroupVersion.Group {
+		resource += "." + group
+	}
 	if len(parts) > 2 {
 		resource += "/" + parts[2]
 	}
@@ -166,6 +171,8 @@ func TestRequestKey(t *testing.T) {
 		{"PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "update leases"},
 		{"DELETE", "/apis/batch/v1/namespaces/a/jobs/b", "delete jobs"},
 		{"DELETE", "/apis/management.cattle.io/v3/nodedrivers/b", "delete nodedrivers"},
+		{"PATCH", "/apis/provisioning.cattle.io/v1/namespaces/a/clusters/b/status", "patch clusters.provisioning.cattle.io/status"},
+		{"PATCH", "/apis/cluster.x-k8s.io/v1beta2/namespaces/a/clusters/b/status", "patch clusters/status"},
 		{"GET", "/apis", "get /apis"},
 		{"GET", "/apis/batch/v1", "get /apis"},
 		{"GET", "/version", "get /version"},
