@@ -23,19 +23,19 @@ import (
 )
 
 // load reads a Cluster and its Configs.
-func load(t testing.TB, path string) provisioning.Input {
-	t.Helper()
+func load(tb testing.TB, path string) provisioning.Input {
+	tb.Helper()
 	content, err := os.ReadFile(path)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	cluster := &provv1.Cluster{}
 	configs := map[string]*unstructured.Unstructured{}
 	for document := range strings.SplitSeq(string(content), "\n---\n") {
 		obj := &unstructured.Unstructured{}
 		raw, err := yaml.YAMLToJSON([]byte(document))
-		require.NoError(t, err)
-		require.NoError(t, obj.UnmarshalJSON(raw))
+		require.NoError(tb, err)
+		require.NoError(tb, obj.UnmarshalJSON(raw))
 		if obj.GetKind() == "Cluster" {
-			require.NoError(t, yaml.UnmarshalStrict([]byte(document), cluster))
+			require.NoError(tb, yaml.UnmarshalStrict([]byte(document), cluster))
 			continue
 		}
 		configs[obj.GetName()] = obj
@@ -88,10 +88,10 @@ func TestRender(t *testing.T) {
 }
 
 // made returns the input with the objects of its first rendering.
-func made(t testing.TB, in provisioning.Input) provisioning.Input {
-	t.Helper()
+func made(tb testing.TB, in provisioning.Input) provisioning.Input {
+	tb.Helper()
 	out, err := provisioning.Render(in)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	templates := map[string]*unstructured.Unstructured{}
 	for _, obj := range out.Objects {
 		if template, ok := obj.(*unstructured.Unstructured); ok {

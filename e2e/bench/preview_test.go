@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -102,9 +103,7 @@ func (p *provisioned) plan(w *edits.World) *forecast.Plan {
 	require.NoError(p, err)
 	wanted := w.Cluster.DeepCopy()
 	wanted.ObjectMeta = *stored.ObjectMeta.DeepCopy()
-	for name, value := range w.Cluster.Annotations {
-		wanted.Annotations[name] = value
-	}
+	maps.Copy(wanted.Annotations, w.Cluster.Annotations)
 	sources, err := planning.Sources(p.Context(), stored, wanted)
 	require.NoError(p, err)
 	predicted, err := forecast.New(sources)

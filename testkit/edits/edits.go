@@ -5,6 +5,7 @@ package edits
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -190,9 +191,7 @@ func setArgument(config *rkev1.Config, name string, value any) {
 		panic(err) // the values of this file can be encoded
 	}
 	changed := rkev1.Config{}
-	for key, value := range *config {
-		changed[key] = value
-	}
+	maps.Copy(changed, *config)
 	changed[name] = apiextensionsv1.JSON{Raw: raw}
 	*config = changed
 }

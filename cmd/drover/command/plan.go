@@ -259,7 +259,7 @@ func (e *env) readObjects(name, namespace string) ([]*unstructured.Unstructured,
 		if err != nil {
 			return nil, fmt.Errorf("reading the file: %w", err)
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }()
 		in = file
 	}
 	raw, err := io.ReadAll(io.LimitReader(in, maxFile+1))

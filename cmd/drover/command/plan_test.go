@@ -134,9 +134,9 @@ func TestPlan(t *testing.T) {
 		require.Contains(t, r.out, "  Rejected: Cluster shop: ")
 	})
 	t.Run("an unknown field", func(t *testing.T) {
-		r := plan(t, "quantity: 2", "quantitty: 2")
+		r := plan(t, "quantity: 2", "quantities: 2")
 		require.Equal(t, 1, r.code)
-		require.Contains(t, r.out+r.errOut, "quantitty")
+		require.Contains(t, r.out+r.errOut, "quantities")
 	})
 }
 

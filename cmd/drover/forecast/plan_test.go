@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 			pool.Deployment, pool.Template = object, templates[object.Spec.Template.Spec.InfrastructureRef.Name]
 			in.Pools[name] = pool
 			for i := range *object.Spec.Replicas {
-				w.sources.Machines = append(w.sources.Machines, clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: object.Name + "-" + string('a'+rune(i)), Labels: object.Spec.Template.Labels}})
+				w.sources.Machines = append(w.sources.Machines, clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: object.Name + "-" + string('a'+i), Labels: object.Spec.Template.Labels}})
 			}
 		}
 	}
