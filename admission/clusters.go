@@ -244,10 +244,7 @@ func warningsOf(in provisioning.Input) []string {
 		warnings = append(warnings, fmt.Sprintf("the annotation %s allows later changes to delete the machine with the cluster's data (etcd): remove it after use", rkev1.EtcdForceRemoveAnnotation))
 	}
 	for _, finding := range out.Findings {
-		if finding.Pool != "" {
-			finding.Message = "pool " + finding.Pool + ": " + finding.Message
-		}
-		warnings = append(warnings, finding.Message)
+		warnings = append(warnings, finding.String())
 	}
 	return warnings
 }

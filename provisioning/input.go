@@ -1,12 +1,16 @@
 package provisioning
 
 import (
+	"fmt"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
 )
 
@@ -48,8 +52,31 @@ type Finding struct {
 	Pool string
 	// Reason is a reason of api/provisioning/v1.
 	Reason string
-	// Message is a sentence for the user, without a full stop.
+	// Message is the cause, a sentence without a full stop.
 	Message string
+	// Next is the next step of the user, without a full stop.
+	Next string
+}
+
+// Cause returns the cause with the name of the pool.
+func (f Finding) Cause() string {
+	if f.Pool == "" {
+		return f.Message
+	}
+	return "pool " + f.Pool + ": " + f.Message
+}
+
+// String returns the cause and the next step as one text.
+func (f Finding) String() string { return f.Cause() + ". " + f.Next }
+
+// EditCommand returns the command that edits a Cluster.
+func EditCommand(cluster *provv1.Cluster) string {
+	return fmt.Sprintf("kubectl edit clusters.provisioning.cattle.io %s -n %s", cluster.Name, cluster.Namespace)
+}
+
+// EditConfigCommand returns the command that edits a Config of the Cluster.
+func EditConfigCommand(cluster *provv1.Cluster, kind, name string) string {
+	return fmt.Sprintf("kubectl edit %ss.%s %s -n %s", strings.ToLower(kind), rkev1.MachineConfigGroupVersion.Group, name, cluster.Namespace)
 }
 
 // Result are the objects of a Cluster.

@@ -134,7 +134,9 @@ func (r *renderer) pool(pool *provv1.MachinePool) error {
 		held = inactive(pool, in)
 	}
 	if held != nil {
-		r.out.Findings = append(r.out.Findings, *held)
+		if r.founder != "" || !isServer(pool) { // missingRoles reports the others
+			r.out.Findings = append(r.out.Findings, *held)
+		}
 		if in.Deployment != nil {
 			p.Rendered = ptr.Deref(in.Deployment.Spec.Replicas, 0)
 			r.out.Keep = append(r.out.Keep, p.Deployment)
@@ -162,18 +164,21 @@ func (r *renderer) pool(pool *provv1.MachinePool) error {
 	return nil
 }
 
+// isServer reports whether a pool has a role of servers.
+func isServer(pool *provv1.MachinePool) bool { return pool.EtcdRole || pool.ControlPlaneRole }
+
 // unsupported returns why no machine is created for a pool; nil for most pools.
 func (r *renderer) unsupported(pool *provv1.MachinePool) *Finding {
 	name := Name(r.Cluster.Name, pool.Name)
 	switch {
 	case r.owners[name] != pool.Name:
 		return &Finding{pool.Name, provv1.NameTakenReason, fmt.Sprintf(
-			"its MachineDeployment would have the name %s, which the MachineDeployment of pool %s has: rename the pool", name, r.owners[name])}
+			"its MachineDeployment would have the name %s, which the MachineDeployment of pool %s has", name, r.owners[name]), "Rename the pool: " + EditCommand(r.Cluster)}
 	case pool.MachineOS == windows:
-		return &Finding{pool.Name, provv1.TierUnsupportedReason, "Drover does not yet create machines with Windows"}
-	case pool.Name != r.founder && (pool.EtcdRole || pool.ControlPlaneRole):
+		return &Finding{pool.Name, provv1.TierUnsupportedReason, "Drover does not yet create machines with Windows", "Remove the pool, or set its machineOS to linux: " + EditCommand(r.Cluster)}
+	case pool.Name != r.founder && isServer(pool):
 		return &Finding{pool.Name, provv1.TierUnsupportedReason,
-			"Drover does not yet create further servers: only one pool with the roles etcd and control plane gets a machine"}
+			"Drover does not yet create further servers: only one pool with the roles etcd and control plane gets a machine", "Remove the pool: " + EditCommand(r.Cluster)}
 	}
 	return nil
 }
@@ -181,8 +186,8 @@ func (r *renderer) unsupported(pool *provv1.MachinePool) *Finding {
 // inactive returns why a pool gets no machine template.
 func inactive(pool *provv1.MachinePool, in PoolInput) *Finding {
 	ref := pool.MachineConfigRef
-	return &Finding{pool.Name, provv1.DriverInactiveReason, fmt.Sprintf("%s %s is of the NodeDriver %s, which is inactive: activate it with kubectl patch nodedrivers.management.cattle.io %s "+
-		`--type merge -p '{"spec":{"active":true}}', or name another Config in machineConfigRef`, ref.Kind, ref.Name, in.Inactive, in.Inactive)}
+	return &Finding{pool.Name, provv1.DriverInactiveReason, fmt.Sprintf("the NodeDriver %s of %s %s is inactive", in.Inactive, ref.Kind, ref.Name),
+		fmt.Sprintf(`Activate it: kubectl patch nodedrivers.management.cattle.io %s --type merge -p '{"spec":{"active":true}}'`, in.Inactive)}
 }
 
 // replicas returns the number of machines of a pool. The pool that creates the cluster has one for
@@ -200,14 +205,14 @@ func (r *renderer) replicas(pool *provv1.MachinePool, in PoolInput) int32 {
 		return wanted
 	}
 	if wanted > 1 {
-		r.find(pool.Name, provv1.TierUnsupportedReason, "Drover does not yet create further servers: the pool gets one machine instead of %d", wanted)
+		r.find(pool.Name, provv1.TierUnsupportedReason, r.setOne(pool.Name), "Drover does not yet create further servers: the pool gets one machine instead of %d", wanted)
 	}
 	if wanted == 0 && r.isForced() {
 		r.out.LosesData = pool.Name
 		return 0
 	}
 	if wanted == 0 && in.Deployment != nil {
-		r.find(pool.Name, provv1.PoolHoldsEtcdReason, "quantity is 0, but the pool's machine has the cluster's data and is not deleted. Set quantity to 1, or delete the Cluster")
+		r.find(pool.Name, provv1.PoolHoldsEtcdReason, r.setOne(pool.Name), "quantity is 0, but the pool's machine has the cluster's data and is not deleted")
 	}
 	return 1
 }
@@ -235,8 +240,7 @@ func (r *renderer) template(pool *provv1.MachinePool, in PoolInput) (*unstructur
 		if changed && r.isForced() {
 			r.out.LosesData = pool.Name
 		} else if changed {
-			r.find(pool.Name, provv1.PoolHoldsEtcdReason, "%s %s has changed, but a new machine would start without the cluster's data, which only this pool's machine has. Undo the change",
-				in.Config.GetKind(), in.Config.GetName())
+			r.holdData(pool, in)
 			return keptTemplate(in), nil
 		}
 	}
@@ -255,7 +259,7 @@ func (r *renderer) keepFounder() {
 		return
 	}
 	r.out.Keep = append(r.out.Keep, Name(r.Cluster.Name, r.founder))
-	r.find(r.founder, provv1.PoolHoldsEtcdReason, "the pool was removed, but its machine has the cluster's data and is not deleted. Add the pool again, or delete the Cluster")
+	r.find(r.founder, provv1.PoolHoldsEtcdReason, "Add the pool again: "+EditCommand(r.Cluster), "the pool was removed, but its machine has the cluster's data and is not deleted")
 }
 
 // missingRoles reports a Cluster that cannot start.
@@ -264,16 +268,38 @@ func (r *renderer) missingRoles() {
 		return
 	}
 	pools := r.Cluster.Spec.RKEConfig.MachinePools
+	next := "Add a pool with etcdRole, controlPlaneRole and a quantity of 1: " + EditCommand(r.Cluster)
 	switch {
 	case !slices.ContainsFunc(pools, func(p provv1.MachinePool) bool { return p.EtcdRole }):
-		r.find("", rkev1.NoEtcdMachineReason, "no pool has etcdRole: add a pool with etcdRole and controlPlaneRole")
+		r.find("", rkev1.NoEtcdMachineReason, next, "no pool has etcdRole")
 	case !slices.ContainsFunc(pools, func(p provv1.MachinePool) bool { return p.ControlPlaneRole }):
-		r.find("", rkev1.NoControlPlaneMachineReason, "no pool has controlPlaneRole: add a pool with etcdRole and controlPlaneRole")
+		r.find("", rkev1.NoControlPlaneMachineReason, next, "no pool has controlPlaneRole")
 	default:
-		r.find("", provv1.TierUnsupportedReason, "no pool of Linux machines with a quantity above 0 has both etcdRole and controlPlaneRole, which the first server needs")
+		r.find("", provv1.TierUnsupportedReason, next, "no pool of Linux machines with a quantity above 0 has both etcdRole and controlPlaneRole, which the first server needs")
 	}
 }
 
-func (r *renderer) find(pool, reason, format string, args ...any) {
-	r.out.Findings = append(r.out.Findings, Finding{Pool: pool, Reason: reason, Message: fmt.Sprintf(format, args...)})
+func (r *renderer) find(pool, reason, next, format string, args ...any) {
+	r.out.Findings = append(r.out.Findings, Finding{Pool: pool, Reason: reason, Message: fmt.Sprintf(format, args...), Next: next})
+}
+
+// setOne is the next step for a pool that can have one machine only.
+func (r *renderer) setOne(pool string) string {
+	return fmt.Sprintf("Set quantity to 1: drover scale cluster/%s %s=1 -n %s", r.Cluster.Name, pool, r.Cluster.Namespace)
+}
+
+// holdData reports that the machine with the cluster's data keeps its options: the Config has changed,
+// or the pool names another one.
+func (r *renderer) holdData(pool *provv1.MachinePool, in PoolInput) {
+	const loses = ", but a new machine would start without the cluster's data, which only this pool's machine has"
+	kind, name := in.Config.GetKind(), in.Config.GetName()
+	if in.Template != nil {
+		noted := in.Template.GetAnnotations()
+		wasKind, was := noted[rkev1.ClonedFromKindAnnotation], noted[rkev1.ClonedFromNameAnnotation]
+		if was != "" && (was != name || wasKind != kind) {
+			r.find(pool.Name, provv1.PoolHoldsEtcdReason, fmt.Sprintf("Name %s %s in machineConfigRef again: %s", wasKind, was, EditCommand(r.Cluster)), "machineConfigRef names %s %s now"+loses, kind, name)
+			return
+		}
+	}
+	r.find(pool.Name, provv1.PoolHoldsEtcdReason, "Undo the change: "+EditConfigCommand(r.Cluster, kind, name), "%s %s has changed"+loses, kind, name)
 }

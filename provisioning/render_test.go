@@ -58,7 +58,7 @@ func print(t *testing.T, out provisioning.Result) string {
 	require.NoError(t, rkev1.AddToScheme(scheme))
 	var b strings.Builder
 	for _, finding := range out.Findings {
-		b.WriteString("# " + finding.Pool + " " + finding.Reason + ": " + finding.Message + "\n")
+		b.WriteString("# " + finding.Pool + " " + finding.Reason + ": " + finding.Message + ". " + finding.Next + "\n")
 	}
 	for _, obj := range append([]provisioning.Object{out.Cluster}, out.Objects...) {
 		gvk, err := apiutil.GVKForObject(obj, scheme)

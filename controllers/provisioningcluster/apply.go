@@ -80,7 +80,7 @@ func (r *Reconciler) findLive(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading the CAPI Cluster %s: %w", s.Name, err)
 	}
 	if !isOurs(s.Cluster, live) {
-		return taken(s.Cluster, live, "Cluster")
+		return s.taken(live, "Cluster")
 	}
 	s.capi = live
 	return nil
@@ -125,7 +125,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, obj client.Object) err
 	switch {
 	case err == nil:
 		if _, isCluster := obj.(*clusterv1.Cluster); !isCluster && !observe.Belongs(s.capi, live) {
-			return taken(s.Cluster, live, gvk.Kind)
+			return s.taken(live, gvk.Kind)
 		}
 		same, reverts, err := r.applier.Compare(live, obj)
 		if err != nil || same {

@@ -13,6 +13,7 @@ import (
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
+	"github.com/drover-project/drover/provisioning"
 	"github.com/drover-project/drover/provisioning/observe"
 )
 
@@ -25,7 +26,8 @@ func isHeld(s *scope) bool {
 		reason, message = provv1.ImportedReason, "the Cluster has no rkeConfig: it is an imported cluster, for which Drover creates nothing"
 	case s.Spec.RKEConfig.InfrastructureRef != nil:
 		reason, message = provv1.ExternalInfrastructureReason,
-			"rkeConfig.infrastructureRef names the infrastructure of another provider, on which Drover does not yet create clusters: remove it, or write the objects of Cluster API directly"
+			"rkeConfig.infrastructureRef names the infrastructure of another provider, on which Drover does not yet create clusters"
+		s.next[reason] = []string{"Remove infrastructureRef, or write the objects of Cluster API directly: " + provisioning.EditCommand(s.Cluster)}
 	default:
 		return false
 	}
@@ -50,13 +52,14 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 	}
 	switch {
 	case s.capi == nil && s.Annotations[provv1.RenderedAnnotation] == s.Name:
+		s.next[provv1.CAPIClusterMissingReason] = []string{fmt.Sprintf("Finish the move or the restore. If the servers are gone for good, let Drover create others: "+
+			"kubectl annotate clusters.provisioning.cattle.io %s -n %s %s-", s.Name, s.Namespace, provv1.RenderedAnnotation)}
 		return step.Wait(provv1.CAPIClusterMissingReason, fmt.Sprintf("the servers of this Cluster were created before, but its CAPI Cluster %s is missing. "+
-			"Drover creates nothing until it appears, for example at the end of a move or a restore. If the servers are gone for good: "+
-			"kubectl annotate clusters.provisioning.cattle.io %s -n %s %s-", s.Name, s.Name, s.Namespace, provv1.RenderedAnnotation), 0)
+			"Drover creates nothing until it appears, for example at the end of a move or a restore", s.Name), 0)
 	case s.capi != nil && !s.capi.DeletionTimestamp.IsZero():
 		return step.Wait(provv1.DeletingReason, "the CAPI Cluster is being deleted", 0)
 	case s.capi != nil && !isOurs(s.Cluster, s.capi):
-		return taken(s.Cluster, s.capi, "Cluster")
+		return s.taken(s.capi, "Cluster")
 	}
 	return nil
 }
@@ -65,8 +68,11 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 func (r *Reconciler) paused(s *scope) bool {
 	switch {
 	case annotations.HasPaused(s):
+		s.next[clusterv1.PausedReason] = []string{fmt.Sprintf("Resume the Cluster: kubectl annotate clusters.provisioning.cattle.io %s -n %s %s-", s.Name, s.Namespace, clusterv1.PausedAnnotation)}
 		s.conditions.True(provv1.PausedCondition, clusterv1.PausedReason, "the Cluster has the annotation "+clusterv1.PausedAnnotation)
 	case s.capi != nil && ptr.Deref(s.capi.Spec.Paused, false):
+		s.next[clusterv1.PausedReason] = []string{fmt.Sprintf("Resume the CAPI Cluster: kubectl patch clusters.cluster.x-k8s.io %s -n %s "+
+			`--type merge -p '{"spec":{"paused":false}}'`, s.Name, s.Namespace)}
 		s.conditions.True(provv1.PausedCondition, clusterv1.PausedReason, "the CAPI Cluster is paused: spec.paused is true")
 	default:
 		s.conditions.False(provv1.PausedCondition, clusterv1.NotPausedReason, "")
@@ -90,18 +96,21 @@ func isOurs(cluster *provv1.Cluster, obj client.Object) bool {
 }
 
 // taken reports an object of a needed name that belongs to another owner.
-func taken(s *provv1.Cluster, obj client.Object, kind string) error {
+func (s *scope) taken(obj client.Object, kind string) error {
 	owner := "it has no owner"
 	if refs := obj.GetOwnerReferences(); len(refs) > 0 {
 		owner = fmt.Sprintf("its owner is %s %s", refs[0].Kind, refs[0].Name)
 	}
-	next := "Delete it, or create the Cluster under another name"
+	next := "Delete the " + kind + " if it is not needed, or create the Cluster under another name"
 	switch of := obj.GetLabels()[rkev1.ClusterNameLabel]; {
 	case !observe.IsRendered(of, obj):
 	case of == s.Name:
-		next = "It is from an earlier Cluster of this name, and is deleted with that Cluster"
+		owner += ", and it is from an earlier Cluster of this name"
+		next = "Wait until it is deleted with the earlier Cluster"
 	default:
-		next = "Servers of another Cluster may depend on it: use another name for the Cluster or the pool"
+		owner += ", and servers of another Cluster may depend on it"
+		next = "Use another name for the Cluster or the pool"
 	}
-	return step.Wait(provv1.NameTakenReason, fmt.Sprintf("%s %s exists and does not belong to this Cluster (%s). %s", kind, obj.GetName(), owner, next), 0)
+	s.next[provv1.NameTakenReason] = []string{next}
+	return step.Wait(provv1.NameTakenReason, fmt.Sprintf("%s %s exists and does not belong to this Cluster: %s", kind, obj.GetName(), owner), 0)
 }

@@ -76,6 +76,8 @@ type scope struct {
 	replaced []string
 	// older counts the machines of earlier machine templates, by MachineDeployment.
 	older map[string]int32
+	// next are the next steps of the user, by the reason of a condition.
+	next map[string][]string
 	// deleting is the step that the deletion waits for, a reason of Cluster API.
 	deleting string
 	// generations are the generations of the objects that this reconcile wrote, by kind and name.
@@ -97,7 +99,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	before := obj.DeepCopy()
-	s := &scope{Cluster: obj, before: before, generations: map[string]int64{}, conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
+	s := &scope{Cluster: obj, before: before, generations: map[string]int64{}, next: map[string][]string{},
+		conditions: step.NewConditions(&obj.Status.Conditions, obj.Generation, r.Clock.Now())}
+	s.conditions.Advise = func(c metav1.Condition) []string { return s.next[c.Reason] }
 	err := r.bringForward(ctx, s)
 	if !obj.DeletionTimestamp.IsZero() && err == nil {
 		return reconcile.Result{}, nil // it is gone

@@ -15,7 +15,6 @@ import (
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
-	"github.com/drover-project/drover/provisioning"
 )
 
 // quiet are reasons without an event: every Cluster passes them.
@@ -60,26 +59,17 @@ func (r *Reconciler) emitHeld(s *scope) {
 	var held []string
 	reason := ""
 	for _, finding := range s.rendered.Findings {
-		message := messageOf(finding)
-		if updated != nil && strings.Contains(updated.Message, message) {
+		if updated != nil && strings.Contains(updated.Message, finding.Cause()) {
 			continue
 		}
 		if reason == "" {
 			reason = finding.Reason
 		}
-		held = append(held, message)
+		held = append(held, finding.String())
 	}
 	if len(held) > 0 {
 		r.event(s, corev1.EventTypeWarning, reason, strings.Join(held, "; "))
 	}
-}
-
-// messageOf returns the text of a finding, with the name of its pool.
-func messageOf(finding provisioning.Finding) string {
-	if finding.Pool == "" {
-		return finding.Message
-	}
-	return "pool " + finding.Pool + ": " + finding.Message
 }
 
 // emitReplacement writes events about replacements that wait, and about the end of one.
@@ -89,7 +79,8 @@ func (r *Reconciler) emitReplacement(s *scope) {
 	earlier := ptr.Deref(meta.FindStatusCondition(s.before.Status.Conditions, provv1.MachinesUpToDateCondition), metav1.Condition{})
 	switch ignored := s.ignoredApproval(); {
 	case is != nil && (was == nil || was.ID != is.ID):
-		r.event(s, corev1.EventTypeNormal, provv1.ReplacementPendingReason, s.pending())
+		message, next := s.pending()
+		r.event(s, corev1.EventTypeNormal, provv1.ReplacementPendingReason, message+". "+next)
 	case ignored != "" && !strings.Contains(earlier.Message, ignored):
 		r.event(s, corev1.EventTypeWarning, provv1.ApprovalIgnoredReason, ignored)
 	case earlier.Reason == provv1.ReplacingMachinesReason && upToDate != nil && upToDate.Status == metav1.ConditionTrue:

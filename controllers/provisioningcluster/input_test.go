@@ -75,7 +75,7 @@ func TestInput_inactive(t *testing.T) {
 	w.deployment(t, "one-server")
 	testkit.ExpectNotFound(t, w.client, &clusterv1.MachineDeployment{ObjectMeta: w.named("one-workers")})
 	updated := testkit.ExpectCondition(t, w.cluster, provv1.UpdatedCondition, metav1.ConditionFalse, provv1.DriverInactiveReason)
-	require.Contains(t, updated.Message, "pool workers: SleepingConfig workers is of the NodeDriver sleeping-1, which is inactive")
+	require.Contains(t, updated.Message, "pool workers: the NodeDriver sleeping-1 of SleepingConfig workers is inactive")
 	set(true)
 	w.reconcile(t)
 	template := w.deployment(t, "one-workers").Spec.Template.Spec.InfrastructureRef

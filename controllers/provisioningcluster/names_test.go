@@ -89,7 +89,7 @@ func TestReconcile_dashes(t *testing.T) {
 			for range 3 {
 				second.reconcile(t)
 				taken := testkit.ExpectCondition(t, second.cluster, provv1.RKEClusterCondition, metav1.ConditionFalse, provv1.NameTakenReason)
-				require.Contains(t, taken.Message, "(its owner is Cluster a). Servers of another Cluster may depend on it: use another name")
+				require.Contains(t, taken.Message, "its owner is Cluster a, and servers of another Cluster may depend on it\n* Use another name")
 				testkit.ExpectCondition(t, second.cluster, provv1.ReadyCondition, metav1.ConditionFalse, provv1.NameTakenReason)
 			}
 			require.Zero(t, first.writes(t, func() { first.reconcile(t) }))
@@ -190,7 +190,7 @@ func TestReconcile_recreated(t *testing.T) {
 	for range 2 {
 		w.reconcile(t)
 		taken := testkit.ExpectCondition(t, w.cluster, provv1.RKEClusterCondition, metav1.ConditionFalse, provv1.NameTakenReason)
-		require.Contains(t, taken.Message, "It is from an earlier Cluster of this name")
+		require.Contains(t, taken.Message, "it is from an earlier Cluster of this name")
 	}
 	require.Equal(t, int32(2), *w.deployment(t, "one-workers").Spec.Replicas)
 

@@ -21,6 +21,7 @@ import (
 func (r *Reconciler) render(ctx context.Context, s *scope) error {
 	// Before anything decodes the free-form fields. Admission checks them too.
 	if err := planner.CheckSpec(&provisioning.ControlPlane(s.Cluster).Spec); err != nil {
+		s.next[rkev1.ConfigInvalidReason] = []string{"Correct it: " + provisioning.EditCommand(s.Cluster)}
 		return step.Stall(rkev1.ConfigInvalidReason, err)
 	}
 	in, err := observe.Observer{Client: r.Client, Watch: r.watchKind}.Input(ctx, s.Cluster, s.capi)

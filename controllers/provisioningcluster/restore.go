@@ -49,6 +49,8 @@ func (r *Reconciler) awaitRestore(ctx context.Context, s *scope, in provisioning
 	if len(missing) == 0 {
 		return nil
 	}
-	return step.Wait(provv1.RestoreIncompleteReason, fmt.Sprintf("the CAPI Cluster %s was restored, and these objects that it had are missing: %s. Drover creates nothing until they are restored. "+
-		"If they are gone for good: kubectl annotate clusters.%s %s -n %s %s-", s.Name, listed(missing, ", "), clusterv1.GroupVersion.Group, s.Name, s.Namespace, provv1.PoolsAnnotation), 0)
+	s.next[provv1.RestoreIncompleteReason] = []string{fmt.Sprintf("Restore them. If they are gone for good: kubectl annotate clusters.%s %s -n %s %s-",
+		clusterv1.GroupVersion.Group, s.Name, s.Namespace, provv1.PoolsAnnotation)}
+	return step.Wait(provv1.RestoreIncompleteReason, fmt.Sprintf("the CAPI Cluster %s was restored, and these objects that it had are missing: %s. Drover creates nothing until they are restored",
+		s.Name, listed(missing, ", ")), 0)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,6 +61,7 @@ func of(controlPlane *rkev1.RKEControlPlane, condition string) metav1.Condition 
 // reportFields names the fields without an effect.
 func (r *Reconciler) reportFields(s *scope) {
 	if fields := provisioning.NotActedOn(s.Cluster); len(fields) > 0 {
+		s.next[provv1.FieldsNotActedOnReason] = []string{"Remove them: " + provisioning.EditCommand(s.Cluster)}
 		s.conditions.True(provv1.NotActedOnCondition, provv1.FieldsNotActedOnReason, "these fields of spec have no effect: "+listed(fields, ", "))
 		return
 	}
@@ -99,13 +101,15 @@ func (r *Reconciler) reportPools(s *scope) metav1.Condition {
 	}
 	s.conditions.Set(provv1.MachinesUpToDateCondition, upToDate.Status, upToDate.Reason, upToDate.Message)
 	if s.Status.PendingReplacement = s.rendered.Pending; s.rendered.Pending != nil {
-		s.conditions.False(provv1.MachinesUpToDateCondition, provv1.ReplacementPendingReason, s.pending())
+		message, next := s.pending()
+		s.next[provv1.ReplacementPendingReason] = []string{next}
+		s.conditions.False(provv1.MachinesUpToDateCondition, provv1.ReplacementPendingReason, message)
 	}
 	return machines(append(behind, unready...))
 }
 
 // pending says which machines wait for an approval, and how to approve.
-func (s *scope) pending() string {
+func (s *scope) pending() (message, next string) {
 	var pools []string
 	for _, pool := range s.rendered.Pending.Pools {
 		differ := "1 machine differs from its Config"
@@ -116,13 +120,13 @@ func (s *scope) pending() string {
 	}
 	text := listed(pools, "; ")
 	if s.Spec.RKEConfig.MachineReplacement == provv1.ReplaceNever {
-		return text + ". machineReplacement is Never: they are not replaced"
+		return text + ". They are not replaced, because machineReplacement is Never", "To replace them, set machineReplacement to OnApproval or Automatic: " + provisioning.EditCommand(s.Cluster)
 	}
 	id := s.rendered.Pending.ID
 	if given := s.ignoredApproval(); given != "" {
 		text += ". " + given
 	}
-	return text + fmt.Sprintf(". To replace them: kubectl annotate clusters.provisioning.cattle.io %s -n %s --overwrite %s=%s",
+	return text, fmt.Sprintf("To replace them: kubectl annotate clusters.provisioning.cattle.io %s -n %s --overwrite %s=%s",
 		s.Name, s.Namespace, provv1.ApproveReplacementAnnotation, id)
 }
 
@@ -173,7 +177,11 @@ func (s *scope) count(pool provisioning.Pool) (status provv1.PoolStatus, rendere
 func (r *Reconciler) reportUpdated(s *scope, reconciled metav1.Condition) {
 	var messages []string
 	for _, finding := range s.rendered.Findings {
-		messages = append(messages, messageOf(finding))
+		messages = append(messages, finding.Cause())
+		first := s.rendered.Findings[0].Reason
+		if !slices.Contains(s.next[first], finding.Next) && len(s.next[first]) < maxNext {
+			s.next[first] = append(s.next[first], finding.Next)
+		}
 	}
 	switch {
 	case len(messages) > 0:
@@ -184,6 +192,9 @@ func (r *Reconciler) reportUpdated(s *scope, reconciled metav1.Condition) {
 		s.conditions.Repeat(provv1.UpdatedCondition, reconciled)
 	}
 }
+
+// maxNext is the largest number of next steps of a condition.
+const maxNext = 5
 
 // asWaiting returns the outcome of a step that waits.
 func asWaiting(err error) (*step.Waiting, bool) { return errors.AsType[*step.Waiting](err) }

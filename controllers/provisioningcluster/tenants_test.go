@@ -138,7 +138,7 @@ func TestReconcile_manyPools(t *testing.T) {
 	require.Len(t, w.deployments(t), 2)
 	w.expectBounded(t)
 	updated := testkit.ExpectCondition(t, w.cluster, provv1.UpdatedCondition, metav1.ConditionFalse, provv1.TierUnsupportedReason)
-	require.Regexp(t, "; and [0-9]+ more$", updated.Message)
+	require.Regexp(t, "; and [0-9]+ more\n", updated.Message)
 	require.Len(t, w.cluster.Status.Pools, 1000)
 }
 

@@ -115,7 +115,7 @@ func (o Observer) pool(ctx context.Context, cluster *provv1.Cluster, pool *provv
 	}
 	if !served {
 		in.Config, in.Refused = nil, &provisioning.Finding{Pool: pool.Name, Reason: provv1.ConfigMissingReason, Message: fmt.Sprintf(
-			"%s %s needs the kind %s, which does not exist: its driver is not ready; see kubectl get nodedrivers.management.cattle.io", ref.Kind, ref.Name, template.Kind)}
+			"%s %s needs the kind %s, which does not exist: its driver is not ready", ref.Kind, ref.Name, template.Kind), Next: "See the state of the drivers: drover drivers"}
 		return in, nil
 	}
 	in.Inactive, err = o.inactive(ctx, ref.Kind)
@@ -151,11 +151,11 @@ func (o Observer) inactive(ctx context.Context, kind string) (string, error) {
 func Usable(cluster *provv1.Cluster, pool string, ref provv1.ConfigReference, config *unstructured.Unstructured) (*unstructured.Unstructured, *provisioning.Finding) {
 	if config == nil {
 		return nil, &provisioning.Finding{Pool: pool, Reason: provv1.ConfigMissingReason, Message: fmt.Sprintf(
-			"%s %s does not exist in namespace %s: create it, or name another in machineConfigRef", ref.Kind, ref.Name, cluster.Namespace)}
+			"%s %s does not exist in namespace %s", ref.Kind, ref.Name, cluster.Namespace), Next: fmt.Sprintf("Create it, or name another Config in machineConfigRef of pool %s: %s", pool, provisioning.EditCommand(cluster))}
 	}
 	if owner := metav1.GetControllerOf(config); owner != nil && owner.UID != cluster.UID {
 		return nil, &provisioning.Finding{Pool: pool, Reason: provv1.ConfigTakenReason, Message: fmt.Sprintf(
-			"%s %s belongs to %s %s: create a Config of its own for this Cluster", ref.Kind, ref.Name, owner.Kind, owner.Name)}
+			"%s %s belongs to %s %s", ref.Kind, ref.Name, owner.Kind, owner.Name), Next: fmt.Sprintf("Create another Config for this Cluster, and name it in machineConfigRef of pool %s: %s", pool, provisioning.EditCommand(cluster))}
 	}
 	return config, nil
 }

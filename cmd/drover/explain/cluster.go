@@ -217,7 +217,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	}
 	r.reportBootstraps(s)
 	if r.Blocker == nil {
-		r.Verdict = []string{"The cluster matches its specification."}
+		r.Verdict = []string{matches}
 		reconciled := newStep(rkev1.ReconciledCondition, meta.FindStatusCondition(s.ControlPlane.Conditions, rkev1.ReconciledCondition))
 		// It names the parts of the specification whose result only the cluster itself knows.
 		if _, beyond, found := strings.Cut(reconciled.Message, "specification. "); found {
@@ -234,7 +234,7 @@ func (r *Report) decideControlPlane(s *facts.ClusterSnapshot, words advice.Words
 	}
 	r.reportNodes(s)
 	r.reportLeaving(leaving(s.Machines), s.ControlPlane, false)
-	if r.Blocker != nil && len(r.Next) == 0 {
+	if r.Blocker != nil && len(r.Next) == 0 && s.Provisioning == nil {
 		r.advise(own{next: []string{"See the control plane's conditions: kubectl -n {ns} describe rkecontrolplanes.rke.cattle.io {controlplane}"}},
 			advice.Words{"ns": s.ControlPlane.Namespace, "controlplane": s.ControlPlane.Name})
 	}

@@ -137,7 +137,10 @@ func Describe(t *facts.ClusterTree, found Findings, command string) *Description
 	for _, name := range poolNames(t) {
 		pool := newPool(t, name)
 		if deployment, known := t.Deployments[name]; known {
-			pool.Finding = newFinding(found.Deployments[deployment.Name], nil)
+			// A pool may have fewer machines than it wants while its MachineDeployment has all.
+			if report := found.Deployments[deployment.Name]; report != nil && report.Blocker != nil {
+				pool.Finding = newFinding(report, nil)
+			}
 		}
 		for i := range t.Machines {
 			if m := &t.Machines[i]; m.Pool() == name {
@@ -177,8 +180,12 @@ func clusterFinding(t *facts.ClusterTree, found Findings, command string) *Findi
 	f := newFinding(Provisioning(facts.Object{Kind: "Cluster", Namespace: c.Namespace, Name: c.Name, Conditions: c.Status.Conditions, Deleting: c.DeletionTimestamp != nil}, t.Now, command), nil)
 	if f == nil {
 		summary := listing.NewCluster(c)
+		about := &metav1.Condition{Reason: summary.Reason}
+		if at := slices.IndexFunc(c.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == summary.Reason }); at >= 0 {
+			about = &c.Status.Conditions[at]
+		}
 		f = &Finding{Cause: facts.Clean(summary.Reason + ": " + sentence(summary.Message)),
-			Next: reach(advice.Words{"ns": c.Namespace, "cluster": c.Name}.Fill(nextOn(summary.Reason)...)[0], command)}
+			Next: reach(advice.Words{"ns": c.Namespace, "cluster": c.Name}.Fill(nextOn(about)...)[0], command)}
 	}
 	if ready := meta.FindStatusCondition(c.Status.Conditions, provv1.ReadyCondition); ready != nil && advice.Waits(ready.Reason) {
 		for _, m := range Unfinished(t) {
@@ -201,15 +208,16 @@ func newFinding(r *Report, step *Step) *Finding {
 	if f.Cause == serverRuns && len(r.Verdict) > 1 {
 		f.Cause = r.Verdict[1]
 	}
+	first, _, _ := strings.Cut(f.Cause, ": ")
+	isTold := slices.Contains(r.told, first)
 	detail := ptr.Deref(step, Step{}).Message
 	if r.Blocker != nil {
 		detail = facts.Clean(cmp.Or(r.Blocker.Message, detail))
 	}
-	if detail != "" && !strings.Contains(f.Cause, detail) && slices.ContainsFunc(r.Verdict, func(line string) bool { return strings.Contains(line, detail) }) {
+	if detail != "" && !isTold && !strings.Contains(f.Cause, detail) && slices.ContainsFunc(r.Verdict, func(line string) bool { return strings.Contains(line, detail) }) {
 		f.Cause += " " + detail
 	}
-	first, _, _ := strings.Cut(f.Cause, ": ")
-	if r.Blocker != nil && r.Blocker.Reason != "" && !slices.Contains(r.told, first) && first != r.Blocker.Reason {
+	if r.Blocker != nil && r.Blocker.Reason != "" && !isTold && first != r.Blocker.Reason {
 		f.Cause = facts.Clean(r.Blocker.Reason) + ": " + f.Cause
 	}
 	if len(r.Next) > 0 {

@@ -41,8 +41,13 @@ const (
 	resumeCAPI    = "Resume the CAPI Cluster: kubectl patch clusters.cluster.x-k8s.io {cluster} -n {ns} --type merge -p '{\"spec\":{\"paused\":false}}'"
 )
 
-// nextOn are the next steps for a reason of a provisioning Cluster.
-func nextOn(reason string) []string {
+// nextOn are the next steps for a condition of a provisioning Cluster: those in its message or, if an
+// earlier manager wrote none, those for its reason.
+func nextOn(c *metav1.Condition) []string {
+	if _, next := advice.Split(c.Message); len(next) > 0 {
+		return append(cleanAll(next), nextProvisioning[1])
+	}
+	reason := c.Reason
 	if first, known := nextOfReason[reason]; known {
 		return []string{first, nextProvisioning[1]}
 	}
@@ -56,54 +61,111 @@ func nextOn(reason string) []string {
 func Provisioning(c facts.Object, now time.Time, command string) *Report {
 	r := &Report{APIVersion: listing.APIVersion, Kind: Kind, Subject: "Cluster " + c.Namespace + "/" + c.Name + " (provisioning.cattle.io)", Phase: "NotReady", now: now,
 		Steps: timeline(c.Conditions, provisioningSteps)}
-	words := advice.Words{"ns": c.Namespace, "cluster": c.Name}
+	words := wordsOf(&c)
 	ready := meta.FindStatusCondition(c.Conditions, provv1.ReadyCondition)
 	if c.Deleting {
 		r.Phase = rkev1.PhaseDeleting
 	}
-	paused := meta.FindStatusCondition(c.Conditions, provv1.PausedCondition)
 	switch {
-	case paused != nil && paused.Status == metav1.ConditionTrue:
+	case r.holdPaused(&c):
 		r.Phase = clusterv1.PausedReason
-		resume := resumeCAPI
-		if strings.Contains(paused.Message, clusterv1.PausedAnnotation) {
-			resume = resumeCluster
-		}
-		r.hold(clusterv1.PausedReason, own{says: "Drover changes nothing while the Cluster or its CAPI Cluster is paused: " + facts.Clean(sentence(paused.Message)), next: []string{resume}}, words)
 	case ready == nil:
 		r.hold("NotReconciled", own{says: "No manager has reconciled the Cluster yet.", next: []string{nextManager}}, words)
 	case ready.Status == metav1.ConditionTrue:
 		r.Phase = provv1.ReadyCondition
 	default:
-		next := nextOn(ready.Reason)
+		next := nextOn(ready)
 		if c.Deleting && ready.Reason == provv1.DeletingReason {
 			next = nextProvisioning[1:]
 		}
-		r.hold(ready.Reason, own{says: facts.Clean(sentence(ready.Message)), next: next}, words)
+		r.hold(ready.Reason, own{says: facts.Clean(problem(ready)), next: next}, words)
 	}
 	r.finish(command)
 	return r
 }
 
+// wordsOf are the words for advice about a provisioning Cluster.
+func wordsOf(c *facts.Object) advice.Words { return advice.Words{"ns": c.Namespace, "cluster": c.Name} }
+
+// problem is the message of a condition without the next steps.
+func problem(c *metav1.Condition) string {
+	text, _ := advice.Split(c.Message)
+	return sentence(text)
+}
+
+// holdPaused reports a paused provisioning Cluster. It returns false for another one.
+func (r *Report) holdPaused(c *facts.Object) bool {
+	paused := meta.FindStatusCondition(c.Conditions, provv1.PausedCondition)
+	if paused == nil || paused.Status != metav1.ConditionTrue {
+		return false
+	}
+	resume := resumeCAPI
+	if strings.Contains(paused.Message, clusterv1.PausedAnnotation) {
+		resume = resumeCluster
+	}
+	r.block(clusterv1.PausedReason, "Drover changes nothing while the Cluster or its CAPI Cluster is paused: "+facts.Clean(problem(paused)), wordsOf(c).Fill(resume)...)
+	return true
+}
+
+// phaseOf is the phase of a provisioning Cluster.
+func phaseOf(c *facts.Object) string {
+	switch {
+	case c.Deleting:
+		return rkev1.PhaseDeleting
+	case meta.IsStatusConditionTrue(c.Conditions, provv1.PausedCondition):
+		return clusterv1.PausedReason
+	case meta.IsStatusConditionTrue(c.Conditions, provv1.ReadyCondition):
+		return provv1.ReadyCondition
+	}
+	return "NotReady"
+}
+
 // held are the reasons of a provisioning Cluster for parts that are not rendered as specified.
 var held = []string{provv1.PoolHoldsEtcdReason, provv1.TierUnsupportedReason, provv1.ConfigMissingReason, provv1.DriverInactiveReason, provv1.ConfigTakenReason, provv1.NameTakenReason,
-	rkev1.ConfigInvalidReason, rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason}
+	rkev1.ConfigInvalidReason, rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason, provv1.ReplacementPendingReason, provv1.RestoreIncompleteReason}
 
-// addProvisioning adds the provisioning Cluster to the report about its CAPI Cluster: the parts that
-// it does not render as they are specified come first.
+// foundless are the reasons of a provisioning Cluster that gets no first server. They cause all that the
+// control plane waits for.
+var foundless = []string{rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineReason}
+
+// matches is the verdict about a cluster without a problem.
+const matches = "The cluster matches its specification."
+
+// addProvisioning begins the report about a CAPI Cluster with its provisioning Cluster: its steps, and
+// the parts that it does not render as they are specified.
 func (r *Report) addProvisioning(c *facts.Object) {
 	if c == nil {
 		return
 	}
-	r.Related = append([]Related{{"Cluster.provisioning", facts.Clean(c.Name), objectState(*c)}}, r.Related...)
-	for _, kind := range []string{provv1.RKEClusterCondition, provv1.UpdatedCondition} {
+	r.Related = append([]Related{{"CAPI Cluster", facts.Clean(c.Name), r.Phase}}, r.Related...)
+	r.Subject, r.Phase = "Cluster "+c.Namespace+"/"+c.Name+" (provisioning.cattle.io)", phaseOf(c)
+	capi := slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return s.Name == rkev1.ReadyCondition })
+	r.Steps = append(timeline(c.Conditions, provisioningSteps), capi...)
+	if !c.Deleting && r.holdPaused(c) {
+		return
+	}
+	for _, kind := range []string{provv1.RKEClusterCondition, provv1.UpdatedCondition, provv1.MachinesUpToDateCondition} {
 		found := meta.FindStatusCondition(c.Conditions, kind)
-		if found == nil || found.Status != metav1.ConditionFalse || !slices.Contains(held, found.Reason) {
+		if found == nil || found.Status != metav1.ConditionFalse || !slices.Contains(held, found.Reason) || slices.Contains(r.told, found.Reason) {
 			continue
 		}
+		if r.Blocker == nil {
+			r.Verdict = slices.DeleteFunc(r.Verdict, func(line string) bool { return line == matches })
+		} else if slices.Contains(foundless, found.Reason) {
+			r.Verdict, r.Next, r.Blocker = nil, nil, nil
+		}
 		r.told = append(r.told, found.Reason)
-		r.Verdict = append([]string{found.Reason + ": " + sentence(found.Message) + "."}, r.Verdict...)
-		r.Next = append(advice.Words{"ns": c.Namespace, "cluster": c.Name}.Fill(nextOn(found.Reason)...), r.Next...)
-		return
+		r.Verdict = append([]string{found.Reason + ": " + problem(found) + "."}, r.Verdict...)
+		r.Next = append(wordsOf(c).Fill(nextOn(found)...), r.Next...)
+		break
+	}
+	if r.Blocker != nil && len(r.Next) == 0 {
+		r.advise(own{next: nextProvisioning[1:]}, wordsOf(c))
+	}
+	if without := meta.FindStatusCondition(c.Conditions, provv1.NotActedOnCondition); without != nil && without.Status == metav1.ConditionTrue {
+		r.Verdict = append(r.Verdict, "Warning: "+problem(without)+".")
+		for _, next := range wordsOf(c).Fill(nextOn(without)[0]) {
+			r.Next = appendCommand(r.Next, next)
+		}
 	}
 }

@@ -37,5 +37,7 @@ func TestCluster_provisioning(t *testing.T) {
 	report := explain.Cluster(s, "drover")
 	require.Equal(t, "PoolHoldsEtcd: pool server: it holds the data.", report.Verdict[0])
 	require.Contains(t, report.Next[0], "kubectl edit clusters.provisioning.cattle.io one -n shop")
-	require.Equal(t, "Cluster.provisioning", report.Related[0].Role)
+	require.Equal(t, "Cluster shop/one (provisioning.cattle.io)", report.Subject)
+	require.Equal(t, "CAPI Cluster", report.Related[0].Role)
+	require.NotContains(t, report.Verdict, "The cluster matches its specification.")
 }

@@ -115,6 +115,8 @@ type Held struct {
 	Pool    string `json:"pool,omitempty"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Next is the next step of the user.
+	Next string `json:"next,omitempty"`
 }
 
 // Admission is what the API server says to the change, asked by a dry run.

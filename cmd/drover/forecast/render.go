@@ -41,7 +41,7 @@ func Render(w io.Writer, p *Plan, command string) error {
 		if held.Pool != "" {
 			text = "pool " + held.Pool + ": " + text
 		}
-		out.item("Held back", sentence(text))
+		out.item("Held back", sentence(text)+" "+held.Next)
 	}
 	if pending := p.PendingReplacement; pending != nil {
 		out.item("Approval", fmt.Sprintf("To allow these replacements: %s plan cluster/%s -n %s --approve (ID %s)", command, facts.Word(p.Name), p.Namespace, pending.ID))
