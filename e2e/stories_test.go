@@ -69,7 +69,7 @@ func TestStories(t *testing.T) {
 		t.Skip("stories need root, containers and servers: run `make e2e`")
 	}
 	beside(t, "validators", validators) // the longest of all
-	run(t, false)
+	run(t, longestFirst(t, false))
 	beside(t, "canary", canaryStory)
 }
 
@@ -78,15 +78,15 @@ func TestKinds(t *testing.T) {
 	if bed == nil {
 		t.Skip("stories need root, containers and servers: run `make e2e`")
 	}
-	run(t, true)
+	run(t, longestFirst(t, true))
 	beside(t, "hostile-create", hostileCreate)
 }
 
-// run runs the stories that take kinds away, or those that do not.
-func run(t *testing.T, takeKindsAway bool) {
+// run runs stories.
+func run(t *testing.T, files []string) {
 	t.Helper()
 	testscript.Run(t, testscript.Params{
-		Files:               longestFirst(t, takeKindsAway),
+		Files:               files,
 		Setup:               setup,
 		RequireExplicitExec: true,
 		Deadline:            time.Now().Add(45 * time.Minute),

@@ -30,7 +30,7 @@ import (
 
 // TestWithKubeadm hands the testbed over to the unmodified managers of Cluster API and of kubeadm's providers, as `clusterctl init` does. They make
 // and remove a cluster on real servers; in kubeadm's place stands a program that registers the server's Node at an API server here. There is no
-// way back from them, so this is the testbed's last test.
+// way back from them, so this is the testbed's last test. The long form then makes one object's cluster with the installed Cluster API.
 func TestWithKubeadm(t *testing.T) {
 	if bed == nil {
 		t.Skip("kubeadm's providers need the testbed: run `make e2e`")
@@ -38,18 +38,23 @@ func TestWithKubeadm(t *testing.T) {
 	for _, provider := range []string{"cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"} {
 		require.NoError(t, bed.ImportImage(t.Context(), filepath.Join(bed.BinDir, "upstream", provider+".tar")))
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "kubeadm"),
-		Setup:               setupKubeadm,
-		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(30 * time.Minute),
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await":   await,
-			"expand":  expand,
-			"cloud":   cloud,
-			"certify": certify,
-		},
+	t.Run("with-kubeadm", func(t *testing.T) {
+		testscript.Run(t, testscript.Params{
+			Dir:                 filepath.Join("testdata", "kubeadm"),
+			Setup:               setupKubeadm,
+			RequireExplicitExec: true,
+			Deadline:            time.Now().Add(30 * time.Minute),
+			Cmds: map[string]func(*testscript.TestScript, bool, []string){
+				"await":   await,
+				"expand":  expand,
+				"cloud":   cloud,
+				"certify": certify,
+			},
+		})
 	})
+	if os.Getenv("DROVER_SOAK") != "" && !t.Failed() {
+		t.Run("installed", func(t *testing.T) { run(t, []string{filepath.Join("testdata", "one-object.txtar")}) })
+	}
 }
 
 // setupKubeadm gives a story, besides its namespace, what `make release` wrote, with the testbed's settings, and an API server for its Nodes.
