@@ -70,6 +70,7 @@ var rendered = strings.NewReplacer(
 
 const (
 	nextEditControlPlane = "Change it: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"
+	nextSetVersion       = "Set spec.kubernetesVersion to a release of the catalogue: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}"
 	nextSeeReleases      = "See docs/releases.md for the known releases and how to add more"
 	nextSeeSecrets       = "List the Secrets: kubectl get secrets -n {ns}"
 	makeRegistryAuth     = "kubectl create secret generic {auth} -n {ns} --type=kubernetes.io/basic-auth --from-file=username=FILE --from-file=password=FILE"
@@ -86,8 +87,8 @@ const NextStuck = "Fix the problem that the message names on the server, for exa
 
 // controlPlane holds the advice by reason, best first.
 var controlPlane = map[string][]string{
-	rkev1.KubernetesVersionMissingReason: {nextEditControlPlane},
-	rkev1.KubernetesVersionUnknownReason: {nextEditControlPlane, nextSeeReleases},
+	rkev1.KubernetesVersionMissingReason: {nextSetVersion},
+	rkev1.KubernetesVersionUnknownReason: {nextSetVersion, nextSeeReleases},
 	rkev1.KubernetesVersionSkewReason: {
 		"Set spec.kubernetesVersion to {running} again, or to another release that the message allows: kubectl edit rkecontrolplanes.rke.cattle.io {name} -n {ns}",
 		nextSeeReleases,

@@ -28,6 +28,9 @@ type Machine struct {
 	Bootstrap, State, Instance string
 	// Job is the last one, in namespace JobNamespace.
 	Job, JobNamespace string
+	// Pool is the machine's pool of the provisioning Cluster with the name of Cluster; empty for a machine
+	// of another Cluster. Its options come from a Config.
+	Pool string
 	// Cloned is true if the machine was made from a template, Deleting if it is being deleted.
 	Cloned, Deleting bool
 	// NamespaceGoing is true if its namespace is being deleted: no object can be created in it.
@@ -46,7 +49,9 @@ func (m Machine) Words() Words {
 		"bootstrap": m.Bootstrap, "state": m.State, "instance": cmp.Or(m.Instance, m.Name), "job": m.Job, "podns": cmp.Or(m.JobNamespace, m.Namespace),
 		"plural": kind + "s", "resource": kind + "s." + rkev1.MachineGroupVersion.Group,
 	}
-	if m.Cloned {
+	if m.Pool != "" {
+		w["pool"], w["where"], w["configs"] = m.Pool, "the Config of its pool", strings.TrimSuffix(kind, "machine")+"configs."+rkev1.MachineConfigGroupVersion.Group
+	} else if m.Cloned {
 		w["template"], w["where"] = kind+"templates."+rkev1.MachineGroupVersion.Group, "a new machine template"
 	} else {
 		w["itself"], w["where"] = w["resource"], "the machine itself"
@@ -76,7 +81,14 @@ func (m Machine) On(c metav1.Condition, last *Attempt) []string {
 		return nil
 	}
 	var filled []string
-	for _, text := range m.Words().Fill(m.steps(c, last)...) {
+	texts := m.steps(c, last)
+	if m.Pool != "" {
+		texts = slices.Clone(texts)
+		for i := range texts {
+			texts[i] = cmp.Or(ofPool[texts[i]], texts[i])
+		}
+	}
+	for _, text := range m.Words().Fill(texts...) {
 		if !slices.Contains(filled, text) {
 			filled = append(filled, text)
 		}
@@ -240,6 +252,7 @@ const (
 	nextLimit     = "If it persists, other users of the same credential may use up the rate limit"
 	nextReplace   = "Delete the machine. A MachineSet replaces it; without a MachineSet, create another one yourself: kubectl -n {ns} delete machine.cluster.x-k8s.io {capi}"
 	nextTemplate  = "Machine templates are immutable. Create a corrected copy under a new name, and name it in the MachineDeployment, which then replaces its machines. Get the current template: kubectl -n {ns} get {template} -o yaml"
+	nextConfig    = "Correct the Config of pool {pool}. Drover then replaces the pool's machines. List the Configs: kubectl -n {ns} get {configs}"
 	nextItself    = "Correct the machine itself; it can be edited until it has a server: kubectl -n {ns} edit {itself} {name}"
 	nextFields    = "List the fields: kubectl explain {plural}.spec --api-version=rke-machine.cattle.io/v1"
 	nextJobPods   = "Look at the pod: kubectl -n {podns} describe pods -l batch.kubernetes.io/job-name={job}"
@@ -315,6 +328,12 @@ var waits = sets.New(rkev1.WaitingForOwnerReason, rkev1.WaitingForClusterReason,
 	rkev1.WaitingForMachinesReason, rkev1.WaitingForTokensReason, rkev1.WaitingForAuthoritiesReason, rkev1.WaitingForPlanSecretReason, rkev1.WaitingForServerReason,
 	rkev1.WaitingForControlPlaneReason, rkev1.WaitingForTurnReason, rkev1.PlanDeliveredReason, rkev1.WaitingForAgentReason, rkev1.ApplyingPlanReason,
 	rkev1.WaitingForProbesReason, rkev1.MachineDeletingReason, provv1.ReplacingMachinesReason)
+
+// ofPool replaces advice for the machines of a provisioning Cluster.
+var ofPool = map[string]string{
+	nextTemplate:        nextConfig,
+	nextOtherCredential: "Or name an existing one in cloudCredentialSecretName of the Cluster: kubectl edit clusters.provisioning.cattle.io {cluster} -n {ns}",
+}
 
 // machine holds the advice by reason of a condition. For NodeSilent, and for the owner that a
 // machine waits for, the messages and drover why suffice.

@@ -196,7 +196,7 @@ func (l *look) canHavePlan() *fault {
 	case l.Secret == nil || l.ID == "":
 		return because(rkev1.WaitingForPlanSecretReason, "its RKEBootstrap has no identity and no plan Secret yet")
 	case !l.Provisioned || l.ProviderID == "":
-		return because(rkev1.WaitingForServerReason, "its infra machine is not provisioned yet")
+		return because(rkev1.WaitingForServerReason, "its server is not created yet")
 	case l.progress.delivered == nil && clouds.RunsElsewhere(l.ProviderID, l.Secret.AgentServer):
 		return because(rkev1.DuplicateServersReason, "its agent registered from server %s, but its recorded server is %.100q: the cloud created more than one server for it. "+
 			"It gets no plan", l.Secret.AgentServer, l.ProviderID)

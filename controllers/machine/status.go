@@ -150,6 +150,9 @@ func (s *scope) advice(driver string) advice.Machine {
 			about.Credential = ref.String()
 		}
 	}
+	if labels := s.GetLabels(); about.Cluster != "" && labels[rkev1.ClusterNameLabel] == about.Cluster {
+		about.Pool = labels[rkev1.MachinePoolLabel]
+	}
 	if s.machine != nil {
 		about.CAPIMachine, about.Cluster = s.machine.Name, s.machine.Spec.ClusterName
 		if name := ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, ""); len(validation.IsDNS1123Subdomain(name)) == 0 {

@@ -80,7 +80,7 @@ func (r *Reconciler) findLive(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading the CAPI Cluster %s: %w", s.Name, err)
 	}
 	if !isOurs(s.Cluster, live) {
-		return s.taken(live, "Cluster")
+		return s.taken(live, "CAPI Cluster")
 	}
 	s.capi = live
 	return nil

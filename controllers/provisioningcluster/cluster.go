@@ -59,7 +59,7 @@ func (r *Reconciler) findCluster(ctx context.Context, s *scope) error {
 	case s.capi != nil && !s.capi.DeletionTimestamp.IsZero():
 		return step.Wait(provv1.DeletingReason, "the CAPI Cluster is being deleted", 0)
 	case s.capi != nil && !isOurs(s.Cluster, s.capi):
-		return s.taken(s.capi, "Cluster")
+		return s.taken(s.capi, "CAPI Cluster")
 	}
 	return nil
 }
@@ -112,5 +112,5 @@ func (s *scope) taken(obj client.Object, kind string) error {
 		next = "Use another name for the Cluster or the pool"
 	}
 	s.next[provv1.NameTakenReason] = []string{next}
-	return step.Wait(provv1.NameTakenReason, fmt.Sprintf("%s %s exists and does not belong to this Cluster: %s", kind, obj.GetName(), owner), 0)
+	return step.Wait(provv1.NameTakenReason, fmt.Sprintf("the %s %s exists and does not belong to this Cluster: %s", kind, obj.GetName(), owner), 0)
 }

@@ -205,7 +205,7 @@ func TestReconcile_replacement(t *testing.T) {
 	w.reconcile(t)
 	require.Equal(t, before, w.deployment(t, "one-workers").Spec.Template.Spec.InfrastructureRef.Name)
 	pending := testkit.ExpectCondition(t, w.cluster, provv1.MachinesUpToDateCondition, metav1.ConditionFalse, provv1.ReplacementPendingReason)
-	require.Contains(t, pending.Message, "pool workers: 2 machines differ from their Config in size from s-2vcpu-4gb to s-4vcpu-8gb\n* To replace them: kubectl annotate clusters.provisioning.cattle.io one -n ")
+	require.Contains(t, pending.Message, "pool workers: 2 machines differ from their Config in size from s-2vcpu-4gb to s-4vcpu-8gb\n* Approve the replacement: kubectl annotate clusters.provisioning.cattle.io one -n ")
 	require.Contains(t, pending.Message, provv1.ApproveReplacementAnnotation+"="+w.cluster.Status.PendingReplacement.ID)
 
 	w.cluster.Annotations[provv1.ApproveReplacementAnnotation] = "another"

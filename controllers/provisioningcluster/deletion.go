@@ -81,6 +81,7 @@ func (r *Reconciler) pendingDeletion(ctx context.Context, s *scope, cluster *clu
 		deleting := ptr.Deref(meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition), metav1.Condition{})
 		if at := slices.Index(holding, deleting.Reason); at >= 0 && at < first {
 			first, s.deleting = at, deleting.Reason
+			s.next[provv1.DeletingReason] = []string{fmt.Sprintf("See why it waits: drover why machine/%s -n %s", m.Name, s.Namespace)}
 			message = fmt.Sprintf("the machines of the cluster are being deleted, and their servers removed: %d remain; %s: %s: %s", len(machines.Items), m.Name, deleting.Reason, deleting.Message)
 		}
 	}

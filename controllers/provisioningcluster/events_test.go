@@ -129,7 +129,7 @@ func TestEvents_approval(t *testing.T) {
 	r.resize(t, "workers", "s-4vcpu-8gb")
 	said := r.said(t)
 	require.Len(t, said, 1)
-	require.Contains(t, said[0], "Normal ReplacementPending pool workers: 1 machine differs from its Config in size from s-2vcpu-4gb to s-4vcpu-8gb. To replace them: kubectl annotate")
+	require.Contains(t, said[0], "Normal ReplacementPending pool workers: 1 machine differs from its Config in size from s-2vcpu-4gb to s-4vcpu-8gb. Approve the replacement: kubectl annotate")
 	id := r.cluster.Status.PendingReplacement.ID
 	r.resize(t, "workers", "s-8vcpu-16gb")
 	said = r.said(t)

@@ -2,7 +2,9 @@ package provisioningcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +24,10 @@ func (r *Reconciler) render(ctx context.Context, s *scope) error {
 	// Before anything decodes the free-form fields. Admission checks them too.
 	if err := planner.CheckSpec(&provisioning.ControlPlane(s.Cluster).Spec); err != nil {
 		s.next[rkev1.ConfigInvalidReason] = []string{"Correct it: " + provisioning.EditCommand(s.Cluster)}
+		// The error names fields of the RKEControlPlane.
+		if field, found := strings.CutPrefix(err.Error(), "spec."); found {
+			err = errors.New("spec." + provisioning.Path(field))
+		}
 		return step.Stall(rkev1.ConfigInvalidReason, err)
 	}
 	in, err := observe.Observer{Client: r.Client, Watch: r.watchKind}.Input(ctx, s.Cluster, s.capi)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/advice"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/controllers/step"
@@ -43,6 +44,10 @@ func (s *scope) ready(parts ...metav1.Condition) {
 	for _, part := range parts {
 		if part.Status != metav1.ConditionTrue {
 			s.conditions.Repeat(provv1.ReadyCondition, part)
+			if what, next := advice.Split(part.Message); len(next) == 0 && part.Reason == provv1.WaitingForMachinesReason {
+				s.next[part.Reason] = []string{fmt.Sprintf("See which machine waits: drover describe cluster/%s -n %s", s.Name, s.Namespace)}
+				s.conditions.False(provv1.ReadyCondition, part.Reason, what)
+			}
 			return
 		}
 	}
@@ -120,13 +125,13 @@ func (s *scope) pending() (message, next string) {
 	}
 	text := listed(pools, "; ")
 	if s.Spec.RKEConfig.MachineReplacement == provv1.ReplaceNever {
-		return text + ". They are not replaced, because machineReplacement is Never", "To replace them, set machineReplacement to OnApproval or Automatic: " + provisioning.EditCommand(s.Cluster)
+		return text + ". Drover replaces none, because machineReplacement is Never", "Set machineReplacement to OnApproval or Automatic: " + provisioning.EditCommand(s.Cluster)
 	}
 	id := s.rendered.Pending.ID
 	if given := s.ignoredApproval(); given != "" {
 		text += ". " + given
 	}
-	return text, fmt.Sprintf("To replace them: kubectl annotate clusters.provisioning.cattle.io %s -n %s --overwrite %s=%s",
+	return text, fmt.Sprintf("Approve the replacement: kubectl annotate clusters.provisioning.cattle.io %s -n %s --overwrite %s=%s",
 		s.Name, s.Namespace, provv1.ApproveReplacementAnnotation, id)
 }
 

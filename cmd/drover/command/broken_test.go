@@ -3,6 +3,7 @@ package command_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +23,7 @@ import (
 	v3 "github.com/drover-project/drover/api/management/v3"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/cmd/drover/explain"
 	"github.com/drover-project/drover/controllers/provisioningcluster"
 	"github.com/drover-project/drover/testkit"
 	"github.com/drover-project/drover/testkit/golden"
@@ -223,7 +226,10 @@ func (w *broken) machine(t *testing.T, pool string, change func(infra map[string
 	require.NoError(t, w.Client.Status().Update(t.Context(), obj))
 	patched(t, w, capi, func(m *clusterv1.Machine) {
 		m.Status.Phase = "Provisioning"
-		m.Status.Conditions = nil
+		// Cluster API repeats the condition Ready of the infra machine.
+		server := ready
+		server.Type = clusterv1.MachineInfrastructureReadyCondition
+		m.Status.Conditions = []metav1.Condition{server}
 		for _, c := range conditions {
 			if isOfCAPI(c) {
 				m.Status.Conditions = append(m.Status.Conditions, c)
@@ -231,7 +237,7 @@ func (w *broken) machine(t *testing.T, pool string, change func(infra map[string
 		}
 		if len(conditions) == 0 {
 			m.Status.Phase, m.Status.NodeRef.Name = "Running", name
-			m.Status.Conditions = []metav1.Condition{isTrue(clusterv1.MachineNodeHealthyCondition), isTrue(rkev1.ReconciledCondition)}
+			m.Status.Conditions = append(m.Status.Conditions, isTrue(clusterv1.MachineNodeHealthyCondition), isTrue(rkev1.ReconciledCondition))
 		}
 	})
 }
@@ -256,9 +262,21 @@ func (w *broken) counts(t *testing.T, pool string, made, ready, upToDate int32) 
 func (w *broken) starts(t *testing.T) {
 	t.Helper()
 	w.reconcile(t)
-	w.controlPlane(t, isFalse(rkev1.ReconciledCondition, rkev1.WaitingForMachinesReason, "the cluster has no machine, or all are being deleted"),
+	w.controlPlane(t, isFalse(rkev1.ReconciledCondition, rkev1.WaitingForMachinesReason, "store-server-a: its server is not created yet"),
 		isFalse(rkev1.AvailableCondition, rkev1.WaitingForControlPlaneReason, "no control plane machine is ready yet"))
+	w.uncounted(t)
 	w.reconcile(t)
+}
+
+// uncounted has the MachineDeployments report a machine each; the tests create none.
+func (w *broken) uncounted(t *testing.T) {
+	t.Helper()
+	for _, pool := range []string{"server", "worker"} {
+		made := &clusterv1.MachineDeployment{ObjectMeta: w.named("store-" + pool)}
+		if w.Get(t.Context(), client.ObjectKeyFromObject(made), made) == nil {
+			w.counts(t, pool, 1, 0, 1)
+		}
+	}
 }
 
 // works has everything of the Cluster run, as before it broke.
@@ -295,7 +313,7 @@ func (w *broken) report(t *testing.T) string {
 
 var (
 	// ageAtEnd and ageInFacts match the ages in the reports.
-	ageAtEnd   = regexp.MustCompile(`(?m) +\d+(ms|s|m|h)$`)
+	ageAtEnd   = regexp.MustCompile(`(?m) {2,}\d+(ms|s|m|h)$`)
 	ageInFacts = regexp.MustCompile(`(?m)(\| )?age \d+(ms|s|m|h)$`)
 	aUID       = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 )
@@ -325,8 +343,29 @@ func TestBrokenClusters(t *testing.T) {
 				w.reconcile(t)
 			}
 			golden.Require(t, "testdata/broken/"+name+".golden", w.report(t))
+			w.requireOneCause(t)
 		})
 	}
+}
+
+// requireOneCause checks that the reports name a cause and a next step for the Cluster, and at most one
+// of each for a part.
+func (w *broken) requireOneCause(t *testing.T) {
+	t.Helper()
+	var why explain.Report
+	require.NoError(t, json.Unmarshal([]byte(w.ok(t, "why", "cluster/store", "-o", "json")), &why))
+	require.NotEmpty(t, why.Verdict)
+	require.NotEmpty(t, why.Next)
+	var d explain.Description
+	require.NoError(t, json.Unmarshal([]byte(w.ok(t, "describe", "cluster/store", "-o", "json")), &d))
+	if len(d.Warnings) == 0 {
+		require.NotNil(t, d.Finding)
+		require.NotEmpty(t, d.Finding.Next)
+	}
+	require.True(t, slices.ContainsFunc(w.store.Status.Conditions, func(c metav1.Condition) bool {
+		_, next := advice.Split(c.Message)
+		return len(next) > 0
+	}), "no condition has a next step")
 }
 
 // brokenState is how a Cluster breaks.
@@ -343,6 +382,9 @@ func works(t *testing.T, w *broken) { t.Helper(); w.works(t) }
 func brokenStates() map[string]brokenState {
 	all := map[string]brokenState{}
 	addBrokenPools(all)
+	addReplacements(all)
+	addBrokenClusters(all)
+	addBrokenMachines(all)
 	return all
 }
 
@@ -389,4 +431,194 @@ func addBrokenPools(all map[string]brokenState) {
 		w.edit(t, func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[1:] })
 	}}
 	all["windows-pool"] = brokenState{given: func(c *provv1.Cluster) { pool(c, "worker").MachineOS = "windows" }}
+}
+
+// addReplacements adds Clusters whose machines differ from their Config.
+func addReplacements(all map[string]brokenState) {
+	policy := func(policy string) func(*provv1.Cluster) {
+		return func(c *provv1.Cluster) { c.Spec.RKEConfig.MachineReplacement = policy }
+	}
+	change := func(t *testing.T, w *broken) { t.Helper(); w.resize(t, "store-worker") }
+	all["replacement-waits"] = brokenState{given: policy(provv1.ReplaceOnApproval), before: works, after: change}
+	all["replacement-never"] = brokenState{given: policy(provv1.ReplaceNever), before: works, after: change}
+	all["replacement-old-approval"] = brokenState{given: policy(provv1.ReplaceOnApproval), before: works, after: func(t *testing.T, w *broken) {
+		change(t, w)
+		w.edit(t, func(c *provv1.Cluster) { c.Annotations[provv1.ApproveReplacementAnnotation] = "1a2b3c4d" })
+	}}
+}
+
+// advised is a condition of the control plane or of a CAPI Machine, with the advice of the manager.
+func (w *broken) advised(kind, reason, what string) metav1.Condition {
+	about := advice.ControlPlane{Namespace: w.namespace, Name: "store", Cluster: "store", Rendered: true}
+	if kind != rkev1.AvailableCondition && reason != rkev1.KubernetesVersionUnknownReason {
+		about.Machine, about.Deployment, about.Infra = "store-worker-a", "store-worker", "digitaloceanmachines.rke-machine.cattle.io/store-worker-a"
+	}
+	return isFalse(kind, reason, what, about.On(reason)...)
+}
+
+// addBrokenClusters adds Clusters that nothing is rendered for, or whose control plane reports a problem.
+func addBrokenClusters(all map[string]brokenState) {
+	all["version-unknown"] = brokenState{given: func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.19.0+k3s1" }, before: func(t *testing.T, w *broken) {
+		w.reconcile(t)
+		w.controlPlane(t, w.advised(rkev1.ReconciledCondition, rkev1.KubernetesVersionUnknownReason, "v1.19.0+k3s1: the catalogue of releases has no k3s v1.19"),
+			isFalse(rkev1.AvailableCondition, rkev1.WaitingForControlPlaneReason, "no control plane machine is ready yet"))
+		w.uncounted(t)
+		w.reconcile(t)
+	}}
+	all["configuration-invalid"] = brokenState{given: func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.ETCD = &rkev1.ETCD{SnapshotScheduleCron: "often"}
+	}, before: func(t *testing.T, w *broken) { w.reconcile(t) }}
+	all["name-taken"] = brokenState{before: func(t *testing.T, w *broken) {
+		w.apply(t, `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: store}, spec: {controlPlaneEndpoint: {host: api.example, port: 6443}}}`)
+		w.reconcile(t)
+	}}
+	all["capi-cluster-missing"] = brokenState{given: func(c *provv1.Cluster) { c.Annotations = map[string]string{provv1.RenderedAnnotation: "store"} },
+		before: func(t *testing.T, w *broken) { w.reconcile(t) }}
+	all["paused"] = brokenState{before: works, after: func(t *testing.T, w *broken) {
+		w.edit(t, func(c *provv1.Cluster) { c.Annotations[clusterv1.PausedAnnotation] = "" })
+	}}
+	all["paused-capi-cluster"] = brokenState{before: works, after: func(t *testing.T, w *broken) {
+		capi := testkit.ExpectExists(t, w.Client, &clusterv1.Cluster{ObjectMeta: w.named("store")})
+		capi.Spec.Paused = new(true)
+		require.NoError(t, w.Update(t.Context(), capi))
+	}}
+	all["external-infrastructure"] = brokenState{given: func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.InfrastructureRef = &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "DockerCluster", Name: "store"}
+	}, before: func(t *testing.T, w *broken) { w.reconcile(t) }}
+	all["fields-not-acted-on"] = brokenState{given: func(c *provv1.Cluster) {
+		c.Spec.LocalClusterAuthEndpoint.Enabled = true
+		pool(c, "worker").DisplayName = "Workers"
+	}, before: works}
+	all["api-unreachable"] = brokenState{before: works, after: func(t *testing.T, w *broken) {
+		w.controlPlane(t, says(rkev1.ReconciledCondition, metav1.ConditionTrue, rkev1.ReconciledReason, "all machines match the specification"),
+			w.advised(rkev1.AvailableCondition, rkev1.APINotReachedReason,
+				"neither https://198.18.0.11:6443 nor a server of the control plane responds to the manager. Drover has no tunnel yet to servers that the manager cannot reach"))
+	}}
+}
+
+// ofMachine is a condition of the infra machine of pool worker, with the advice of the manager.
+func (w *broken) ofMachine(kind, reason, what string, last *advice.Attempt, change ...func(*advice.Machine)) metav1.Condition {
+	about := advice.Machine{Namespace: w.namespace, Name: "store-worker-a", UID: "UID", Kind: "DigitaloceanMachine", Driver: "digitalocean", CAPIMachine: "store-worker-a", Cluster: "store",
+		CredentialNamespace: w.namespace, CredentialName: "do-token", Credential: "do-token", State: "store-worker-a-machine-state", Instance: "store-worker-a", Job: "store-worker-a-create-1", Cloned: true, Pool: "worker"}
+	for _, one := range change {
+		one(&about)
+	}
+	c := isFalse(kind, reason, what)
+	if last != nil {
+		c.Message += ". " + about.Explain(*last)
+	}
+	c.Message = advice.Message(c.Message, about.On(c, last))
+	return c
+}
+
+// worker is a state whose worker has a problem, while the server runs.
+func worker(change func(map[string]any), conditions func(w *broken) []metav1.Condition) brokenState {
+	return brokenState{before: func(t *testing.T, w *broken) {
+		w.reconcile(t)
+		w.settled(t)
+		w.counts(t, "server", 1, 1, 1)
+		w.machine(t, "server", nil)
+		of := conditions(w)
+		w.machine(t, "worker", change, of...)
+		w.counts(t, "worker", 1, 0, 1)
+		for _, c := range of {
+			if c.Type == rkev1.ReconciledCondition && c.Status != metav1.ConditionTrue {
+				reason := rkev1.WaitingForMachinesReason
+				if c.Reason == rkev1.PlanFailedReason {
+					reason = c.Reason
+				}
+				what, next := advice.Split(c.Message)
+				w.controlPlane(t, isFalse(rkev1.ReconciledCondition, reason, "store-worker-a: "+what, next...), isTrue(rkev1.AvailableCondition))
+			}
+		}
+		w.reconcile(t)
+	}}
+}
+
+// addBrokenMachines adds Clusters with a broken machine.
+func addBrokenMachines(all map[string]brokenState) {
+	only := func(kind, reason, what string) func(w *broken) []metav1.Condition {
+		return func(w *broken) []metav1.Condition {
+			return []metav1.Condition{w.ofMachine(kind, reason, what, nil),
+				isFalse(rkev1.ReconciledCondition, rkev1.WaitingForServerReason, "its server is not created yet")}
+		}
+	}
+	all["credential-missing"] = worker(nil, only(rkev1.CredentialReadyCondition, rkev1.CredentialMissingReason, "Secret do-token does not exist: create it with the keys accessToken"))
+	all["credential-not-shared"] = worker(nil, func(w *broken) []metav1.Condition {
+		return []metav1.Condition{w.ofMachine(rkev1.CredentialReadyCondition, rkev1.CredentialNotSharedReason, "there is no Secret cattle-global-data:do-token that may be used here: create it, and name this namespace, "+
+			w.namespace+", in its annotation "+rkev1.AllowedNamespacesAnnotation, nil, func(a *advice.Machine) {
+			a.CredentialNamespace, a.Credential = "cattle-global-data", "cattle-global-data:do-token"
+		}), isFalse(rkev1.ReconciledCondition, rkev1.WaitingForServerReason, "its server is not created yet")}
+	})
+	all["quota"] = worker(nil, func(w *broken) []metav1.Condition {
+		return []metav1.Condition{w.ofMachine(rkev1.CreateJobCondition, rkev1.WaitingForRetryReason,
+			"attempt 2 failed (Quota, CreateFailed): 422 creating this/these droplet(s) will exceed your droplet limit",
+			&advice.Attempt{Class: rkev1.ClassQuota, Reason: "CreateFailed", Message: "422"}),
+			isFalse(rkev1.ReconciledCondition, rkev1.WaitingForServerReason, "its server is not created yet")}
+	})
+	all["size-invalid"] = worker(nil, func(w *broken) []metav1.Condition {
+		return []metav1.Condition{w.ofMachine(rkev1.CreateJobCondition, rkev1.AttemptsExhaustedReason,
+			"attempt 1 failed (Invalid, CreateFailed): 422 size: You specified an invalid size for Droplet creation",
+			&advice.Attempt{Class: rkev1.ClassInvalid, Reason: "CreateFailed", Message: "422"}),
+			isFalse(rkev1.ReconciledCondition, rkev1.WaitingForServerReason, "its server is not created yet")}
+	})
+	all["job-missing"] = worker(nil, func(w *broken) []metav1.Condition {
+		return []metav1.Condition{says(rkev1.CreateJobCondition, metav1.ConditionUnknown, rkev1.JobPendingReason, "Job store-worker-a-create-1 was created"),
+			isFalse(rkev1.ReconciledCondition, rkev1.WaitingForServerReason, "its server is not created yet")}
+	})
+	all["agent-never-calls"] = worker(nil, func(w *broken) []metav1.Condition {
+		return []metav1.Condition{w.advised(rkev1.ReconciledCondition, rkev1.WaitingForAgentReason, "its agent has not called the manager yet. It calls after its server has started. If it never calls, "+
+			"the server has not run its bootstrap data, cannot reach the manager, or does not trust the manager's certificate")}
+	})
+	all["plan-failed"] = worker(nil, func(w *broken) []metav1.Condition {
+		return []metav1.Condition{w.advised(rkev1.ReconciledCondition, rkev1.PlanFailedReason, "its agent gave up the plan: step install: exit status 1: no space left on device")}
+	})
+	all["server-vanished"] = worker(nil, func(w *broken) []metav1.Condition {
+		return []metav1.Condition{isTrue(rkev1.ReconciledCondition),
+			isFalse(clusterv1.MachineNodeHealthyCondition, "NodeNotHealthy", "* Node.Ready: Kubelet stopped posting node status."),
+			w.ofMachine(rkev1.ServerExistsCondition, rkev1.ServerNotListedReason, "the cloud no longer lists the server. If the server is gone, delete the Machine to replace it", nil)}
+	})
+	all["deletion-waits"] = brokenState{before: works, after: func(t *testing.T, w *broken) {
+		for _, name := range []string{"store-worker-a"} {
+			machine := testkit.ExpectExists(t, w.Client, &clusterv1.Machine{ObjectMeta: w.named(name)})
+			machine.Finalizers = []string{"test/held"}
+			require.NoError(t, w.Update(t.Context(), machine))
+			require.NoError(t, w.Delete(t.Context(), machine))
+			patched(t, w, machine, func(m *clusterv1.Machine) {
+				m.Status.Phase = "Deleting"
+				m.Status.Conditions = append(m.Status.Conditions, says(clusterv1.MachineDeletingCondition, metav1.ConditionTrue, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, ""))
+			})
+			infra := &unstructured.Unstructured{}
+			infra.SetGroupVersionKind(rkev1.MachineGroupVersion.WithKind("DigitaloceanMachine"))
+			infra.SetNamespace(w.namespace)
+			infra.SetName(name)
+			testkit.ExpectExists(t, w.Client, infra)
+			infra.SetFinalizers([]string{"test/held"})
+			require.NoError(t, w.Update(t.Context(), infra))
+			require.NoError(t, w.Delete(t.Context(), infra))
+			patched(t, w, infra, func(m *unstructured.Unstructured) {
+				failed := w.ofMachine(rkev1.DeleteJobCondition, rkev1.AttemptsExhaustedReason, "attempt 3 failed (Unauthorized, RemoveFailed): 401 Unable to authenticate you",
+					&advice.Attempt{Class: rkev1.ClassUnauthorized, Reason: "RemoveFailed", Message: "401", Removes: true}, func(a *advice.Machine) { a.Deleting = true })
+				ready := failed
+				ready.Type = rkev1.ReadyCondition
+				require.NoError(t, unstructured.SetNestedSlice(m.Object, []any{encoded(t, failed), encoded(t, ready)}, "status", "conditions"))
+				require.NoError(t, unstructured.SetNestedField(m.Object, "Deleting", "status", "phase"))
+			})
+			t.Cleanup(func() {
+				ctx := context.WithoutCancel(t.Context())
+				for _, obj := range []client.Object{machine, infra} {
+					if w.Get(ctx, client.ObjectKeyFromObject(obj), obj) == nil {
+						obj.SetFinalizers(nil)
+						_ = w.Update(ctx, obj)
+					}
+				}
+			})
+		}
+		server := testkit.ExpectExists(t, w.Client, &clusterv1.Machine{ObjectMeta: w.named("store-server-a")})
+		require.NoError(t, w.Delete(t.Context(), server))
+		capi := testkit.ExpectExists(t, w.Client, &clusterv1.Cluster{ObjectMeta: w.named("store")})
+		capi.Finalizers = []string{"test/held"}
+		require.NoError(t, w.Update(t.Context(), capi))
+		require.NoError(t, w.Delete(t.Context(), w.store))
+	}}
 }

@@ -174,12 +174,15 @@ func (e *env) explainCluster(ctx context.Context, api *inventory.API, namespace,
 	if err != nil {
 		return nil, err
 	}
-	if snapshot != nil {
+	if snapshot != nil && snapshot.Provisioning != nil {
 		return explain.Cluster(snapshot, e.called()), nil
 	}
-	// Nothing may be rendered yet.
+	// Nothing may be rendered yet, or the CAPI Cluster of this name has another owner.
 	if found, err := api.Provisioning(ctx, namespace, name); err == nil && found != nil {
 		return explain.Provisioning(*found, e.Now(), e.called()), nil
+	}
+	if snapshot != nil {
+		return explain.Cluster(snapshot, e.called()), nil
 	}
 	return nil, errNoCluster
 }

@@ -10,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-project/drover/advice"
+	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/cmd/drover/facts"
 	"github.com/drover-project/drover/jobrunner"
 )
@@ -113,6 +114,9 @@ func about(s *facts.Snapshot) advice.Machine {
 	a := advice.Machine{Namespace: m.Namespace, Name: m.Name, UID: string(m.UID), Kind: m.Kind.Name, Driver: driverName(s), CAPIMachine: m.CAPIMachineName(), Cluster: m.ClusterName(),
 		CredentialNamespace: credential.Namespace, CredentialName: credential.Name, Credential: credential.Name, Instance: m.Status.InstanceName, Job: m.Status.JobName,
 		State: jobrunner.StateSecretName(m.Name), Cloned: m.Annotations[clusterv1.TemplateClonedFromNameAnnotation] != "", Deleting: m.DeletionTimestamp != nil}
+	if m.Labels[rkev1.ClusterNameLabel] == a.Cluster && a.Cluster != "" {
+		a.Pool = m.Labels[rkev1.MachinePoolLabel]
+	}
 	if s.Driver != nil {
 		a.NodeDriver = s.Driver.Name
 	}

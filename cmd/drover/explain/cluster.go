@@ -50,7 +50,7 @@ func Cluster(s *facts.ClusterSnapshot, command string) *Report {
 	}
 	r.Related = append(r.Related, relatedMachines(s.Machines)...)
 	r.decideCluster(s)
-	r.addProvisioning(s.Provisioning)
+	r.addProvisioning(s)
 	r.finish(command)
 	return r
 }
@@ -155,7 +155,7 @@ func (r *Report) decideCluster(s *facts.ClusterSnapshot) {
 
 // decideClusterDeleting reports up to three remaining machines with Cluster API's own messages.
 func (r *Report) decideClusterDeleting(s *facts.ClusterSnapshot, words advice.Words) {
-	left := fmt.Sprintf("The Cluster {cluster} is being deleted. Its machines are deleted first, and %d of them are left.", len(s.Machines))
+	left := fmt.Sprintf("The Cluster {cluster} is being deleted. Its machines are deleted first; machines left: %d.", len(s.Machines))
 	r.hold(rkev1.DeletingReason, own{says: left}, words)
 	r.reportLeaving(s.Machines, s.ControlPlane, true)
 	next := []string{nextCluster}

@@ -85,13 +85,13 @@ func TestClusterDecisions(t *testing.T) {
 	nameTaken.Machines[0] = *withBootstrap(&nameTaken.Machines[0], rkev1.NameTakenReason, "the Secret b1-machine-plan does not belong to this object: delete it")
 	starting := with(clusterOf(nameTaken.ControlPlane.Conditions...), "one-a", metav1.ConditionTrue, rkev1.UpToDateReason, "")
 	starting.Machines[0] = *withBootstrap(&starting.Machines[0], clusterv1.NotReadyReason, "dataSecretCreated is false")
-	noServers := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason, "one-b, one-c and one-d: its infra machine is not provisioned yet yet", 2))
+	noServers := clusterOf(condition(rkev1.ReconciledCondition, metav1.ConditionFalse, rkev1.WaitingForMachinesReason, "one-b, one-c and one-d: its server is not created yet yet", 2))
 	for name, server := range map[string]metav1.Condition{
 		"one-b": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.JobRunningReason, "the Job one-b-create-1 runs\n* Watch it: drover logs one-b", 1),
 		"one-c": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "attempt 1 failed (Quota, CreateFailed): 422 droplet limit exceeded. The cloud", 1),
 		"one-d": condition(clusterv1.MachineInfrastructureReadyCondition, metav1.ConditionFalse, rkev1.WaitingForQuotaReason, "machine one-c asks first", 1),
 	} {
-		with(noServers, name, metav1.ConditionFalse, rkev1.WaitingForServerReason, "its infra machine is not provisioned yet yet")
+		with(noServers, name, metav1.ConditionFalse, rkev1.WaitingForServerReason, "its server is not created yet yet")
 		last := &noServers.Machines[len(noServers.Machines)-1]
 		last.Status.Conditions = append(last.Status.Conditions, server)
 	}
@@ -226,8 +226,8 @@ func TestClusterDecisions(t *testing.T) {
 > Change it: kubectl edit rkecontrolplanes.rke.cattle.io one-cp -n shop
 `},
 		"machines whose servers are not there": {noServers, `
-! Reconciled|WaitingForMachines||one-b, one-c and one-d: its infra machine is not provisioned yet yet
-. one-b, one-c and one-d: its infra machine is not provisioned yet yet
+! Reconciled|WaitingForMachines||one-b, one-c and one-d: its server is not created yet yet
+. one-b, one-c and one-d: its server is not created yet yet
 . Machine one-b: JobRunning: the Job one-b-create-1 runs
 . Machine one-c: WaitingForQuota: attempt 1 failed (Quota, CreateFailed): 422 droplet limit exceeded
 > See why it is not ready: drover why one-b -n shop
@@ -257,19 +257,19 @@ func TestClusterDecisions(t *testing.T) {
 `},
 		"being deleted, and nothing is left": {stuck, `
 ! |Deleting||
-. The Cluster one is being deleted. Its machines are deleted first, and 0 of them are left.
+. The Cluster one is being deleted. Its machines are deleted first; machines left: 0.
 > See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 > If it is not deleted, it may refer to a kind that does not exist. Set spec.controlPlaneRef to an RKEControlPlane and spec.infrastructureRef to an RKECluster, with any name: kubectl edit clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted": {deleting, `
 ! |Deleting||
-. The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
+. The Cluster one is being deleted. Its machines are deleted first; machines left: 1.
 > See why it waits: drover why one-a -n shop
 > See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},
 		"being deleted, and a node is not drained": {undrained, `
 ! |Deleting||
-. The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
+. The Cluster one is being deleted. Its machines are deleted first; machines left: 1.
 . Machine one-a: DrainingNode: Error draining Node, please check controller logs for errors
 . Its Node cannot be drained while the manager cannot reach the cluster's API: nothing answers at 10.0.0.1:6443
 > See why it waits: drover why one-a -n shop
@@ -328,7 +328,7 @@ func TestControlPlane(t *testing.T) {
 	}{
 		"whose Cluster is being deleted": {going, `
 ! |Deleting||
-. The Cluster one is being deleted. Its machines are deleted first, and 1 of them are left.
+. The Cluster one is being deleted. Its machines are deleted first; machines left: 1.
 > See why it waits: drover why one-a -n shop
 > See the Cluster's conditions: kubectl describe clusters.cluster.x-k8s.io one -n shop
 `},

@@ -39,6 +39,8 @@ type Description struct {
 	// Machines are in no pool.
 	Machines []MachineDescription `json:"machines,omitempty"`
 	Problems []string             `json:"problems,omitempty"`
+	// Warnings are about parts of the specification without an effect.
+	Warnings []string `json:"warnings,omitempty"`
 
 	now time.Time
 }
@@ -128,8 +130,11 @@ func Describe(t *facts.ClusterTree, found Findings, command string) *Description
 		APIVersion: listing.APIVersion, Kind: DescriptionKind, Namespace: c.Namespace, Name: c.Name, Version: facts.Clean(c.Spec.KubernetesVersion), now: t.Now,
 		Phase: clusterPhase(c), Steps: timeline(c.Status.Conditions, provisioningSteps), Pools: []PoolDescription{}, Problems: cleanAll(t.Problems),
 	}
-	if summary := listing.NewCluster(c); summary.Reason != "" || summary.Paused {
+	if summary := listing.NewCluster(c); summary.Reason != "" || summary.Paused || found.Cluster != nil && len(found.Cluster.told) > 0 {
 		d.Finding = clusterFinding(t, found, command)
+	}
+	if without := meta.FindStatusCondition(c.Status.Conditions, provv1.NotActedOnCondition); without != nil && without.Status == metav1.ConditionTrue {
+		d.Warnings = []string{facts.Clean(problem(without))}
 	}
 	describe := func(m *facts.ClusterMachine) MachineDescription {
 		return describeMachine(t, m, found.Machines[m.Name()], command)
@@ -174,7 +179,10 @@ func clusterPhase(c *provv1.Cluster) string {
 // the next step of the first machine that is not ready.
 func clusterFinding(t *facts.ClusterTree, found Findings, command string) *Finding {
 	if r := found.Cluster; r != nil && (r.Blocker != nil || len(r.told) > 0) {
-		return newFinding(r, nil)
+		if r.Blocker == nil || !advice.Waits(r.Blocker.Reason) || r.isHeld() {
+			return newFinding(r, nil)
+		}
+		return cmp.Or(firstOfMachines(t, found), newFinding(r, nil))
 	}
 	c := t.Cluster
 	f := newFinding(Provisioning(facts.Object{Kind: "Cluster", Namespace: c.Namespace, Name: c.Name, Conditions: c.Status.Conditions, Deleting: c.DeletionTimestamp != nil}, t.Now, command), nil)
@@ -196,6 +204,16 @@ func clusterFinding(t *facts.ClusterTree, found Findings, command string) *Findi
 		}
 	}
 	return f
+}
+
+// firstOfMachines is the finding of the first machine that is not ready; nil without one.
+func firstOfMachines(t *facts.ClusterTree, found Findings) *Finding {
+	for _, m := range Unfinished(t) {
+		if of := newFinding(found.Machines[m.Name()], pendingStep(t, m)); of != nil && of.Next != "" {
+			return &Finding{Cause: "Machine " + facts.Clean(m.Name()) + ": " + of.Cause, Next: of.Next}
+		}
+	}
+	return nil
 }
 
 // newFinding is the first cause and the first next step of a report; nil if it names none. The cause

@@ -27,7 +27,7 @@ func (r *Report) reportLeaving(machines []clusterv1.Machine, controlPlane *facts
 	for i := range machines[:min(3, len(machines))] {
 		m := &machines[i]
 		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineDeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
-			r.Verdict = appendNew(r.Verdict, facts.Clean("Machine "+m.Name+": "+c.Reason+": "+capiStep(c.Type, c).Message))
+			r.Verdict = appendNew(r.Verdict, facts.Clean(strings.Join(nonEmpty("Machine "+m.Name, c.Reason, capiStep(c.Type, c).Message), ": ")))
 		}
 		r.askAbout(m, "See why it waits")
 	}

@@ -44,7 +44,7 @@ const (
 // nextOn are the next steps for a condition of a provisioning Cluster: those in its message or, if an
 // earlier manager wrote none, those for its reason.
 func nextOn(c *metav1.Condition) []string {
-	if _, next := advice.Split(c.Message); len(next) > 0 {
+	if _, next := advice.Split(c.Message); len(next) > 0 && !advice.Waits(c.Reason) {
 		return append(cleanAll(next), nextProvisioning[1])
 	}
 	reason := c.Reason
@@ -103,7 +103,7 @@ func (r *Report) holdPaused(c *facts.Object) bool {
 	if strings.Contains(paused.Message, clusterv1.PausedAnnotation) {
 		resume = resumeCluster
 	}
-	r.block(clusterv1.PausedReason, "Drover changes nothing while the Cluster or its CAPI Cluster is paused: "+facts.Clean(problem(paused)), wordsOf(c).Fill(resume)...)
+	r.block(clusterv1.PausedReason, "Drover changes nothing: "+facts.Clean(problem(paused)), wordsOf(c).Fill(resume)...)
 	return true
 }
 
@@ -131,9 +131,19 @@ var foundless = []string{rkev1.NoEtcdMachineReason, rkev1.NoControlPlaneMachineR
 // matches is the verdict about a cluster without a problem.
 const matches = "The cluster matches its specification."
 
+// isHeld reports whether the verdict begins with a part that the provisioning Cluster holds.
+func (r *Report) isHeld() bool {
+	if len(r.Verdict) == 0 {
+		return false
+	}
+	reason, _, _ := strings.Cut(r.Verdict[0], ": ")
+	return slices.Contains(held, reason)
+}
+
 // addProvisioning begins the report about a CAPI Cluster with its provisioning Cluster: its steps, and
 // the parts that it does not render as they are specified.
-func (r *Report) addProvisioning(c *facts.Object) {
+func (r *Report) addProvisioning(s *facts.ClusterSnapshot) {
+	c := s.Provisioning
 	if c == nil {
 		return
 	}
@@ -158,6 +168,12 @@ func (r *Report) addProvisioning(c *facts.Object) {
 		r.Verdict = append([]string{found.Reason + ": " + problem(found) + "."}, r.Verdict...)
 		r.Next = append(wordsOf(c).Fill(nextOn(found)...), r.Next...)
 		break
+	}
+	if ready := meta.FindStatusCondition(c.Conditions, provv1.ReadyCondition); r.Blocker == nil && ready != nil && ready.Status == metav1.ConditionFalse && !r.isHeld() {
+		// The control plane has what it asked for, and a pool lacks machines.
+		r.Verdict = append([]string{facts.Clean(problem(ready))}, slices.DeleteFunc(r.Verdict, func(line string) bool { return line == matches })...)
+		r.Blocker = &Blocker{Step: ready.Type, Reason: ready.Reason}
+		r.reportServers(s, func(*clusterv1.Machine, metav1.Condition) bool { return true })
 	}
 	if r.Blocker != nil && len(r.Next) == 0 {
 		r.advise(own{next: nextProvisioning[1:]}, wordsOf(c))

@@ -66,6 +66,9 @@ func RenderTree(w io.Writer, d *Description) error {
 		}
 	}
 	root.addFinding(d.Finding)
+	for _, warning := range d.Warnings {
+		root.add("warning: %s", warning)
+	}
 	for i := range d.Pools {
 		addPool(root, &d.Pools[i])
 	}
@@ -109,7 +112,7 @@ func addPool(root *branch, p *PoolDescription) {
 	}
 	pool := root.add("%s: %d wanted, %d made, %d ready, %d up to date", title, p.Wanted, p.Made, p.Ready, p.UpToDate)
 	if pending := p.Pending; pending != nil {
-		pool.add("replacement pending: %d machines (%s)", pending.Machines, strings.Join(pending.Changes, ", "))
+		pool.add("replacement pending: %s (%s)", counted(int(pending.Machines)), strings.Join(pending.Changes, ", "))
 	}
 	pool.addFinding(p.Finding)
 	for i := range p.Machines {
