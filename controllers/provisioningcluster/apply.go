@@ -99,6 +99,14 @@ func (r *Reconciler) note(ctx context.Context, s *scope) error {
 	for _, obj := range []*provv1.Cluster{s.Cluster, s.before} {
 		obj.Annotations, obj.ResourceVersion = noted.Annotations, noted.ResourceVersion
 	}
+	// Another controller may have written its part of the status since this one read the Cluster.
+	s.before.Status = *noted.Status.DeepCopy()
+	s.Status.ClusterName = noted.Status.ClusterName
+	for _, condition := range noted.Status.Conditions {
+		if meta.FindStatusCondition(s.Status.Conditions, condition.Type) == nil {
+			s.Status.Conditions = append(s.Status.Conditions, condition)
+		}
+	}
 	return nil
 }
 

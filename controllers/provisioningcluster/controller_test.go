@@ -3,11 +3,13 @@ package provisioningcluster_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -331,6 +333,29 @@ func TestReconcile_conflict(t *testing.T) {
 	w.r = provisioningcluster.New(provisioningcluster.Options{Client: w.client, Reader: w.client})
 	w.reconcile(t)
 	testkit.ExpectCondition(t, w.cluster, provv1.RKEClusterCondition, metav1.ConditionTrue, provv1.RenderedReason)
+}
+
+// TestReconcile_otherWriter: what another controller writes into the status during the first rendering
+// stays.
+func TestReconcile_otherWriter(t *testing.T) {
+	w := newWorld(t, nil)
+	once := sync.OnceValue(func() error {
+		other := testkit.ExpectExists(t, w.client, &provv1.Cluster{ObjectMeta: w.named("one")})
+		before := other.DeepCopy()
+		other.Status.ClusterName = "c-m-abcdefgh"
+		meta.SetStatusCondition(&other.Status.Conditions, metav1.Condition{Type: provv1.ManagementClusterCondition, Status: metav1.ConditionTrue, Reason: provv1.NamedReason})
+		return w.client.Status().Patch(t.Context(), other, client.MergeFrom(before))
+	})
+	w.r = provisioningcluster.New(provisioningcluster.Options{Reader: w.client, Client: testkit.Writes(w.client, func(write string, do func() error) error {
+		if strings.Contains(strings.ToLower(write), "config") {
+			require.NoError(t, once())
+		}
+		return do()
+	})})
+	w.reconcile(t)
+	testkit.ExpectCondition(t, w.cluster, provv1.RKEClusterCondition, metav1.ConditionTrue, provv1.RenderedReason)
+	testkit.ExpectCondition(t, w.cluster, provv1.ManagementClusterCondition, metav1.ConditionTrue, provv1.NamedReason)
+	require.Equal(t, "c-m-abcdefgh", w.cluster.Status.ClusterName)
 }
 
 // TestReconcile_restored: objects that come from a backup without owners are the Cluster's again.
