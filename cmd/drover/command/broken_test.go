@@ -215,7 +215,7 @@ func (w *broken) machine(t *testing.T, pool string, change func(infra map[string
 	obj.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: template.Name, clusterv1.TemplateClonedFromGroupKindAnnotation: template.Kind + "." + template.APIGroup})
 	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: capi.UID}})
 	if infra["phase"] == "Running" {
-		obj.Object["spec"].(map[string]any)["providerID"] = "digitalocean://4711" //nolint:errcheck,forcetypeassert // it was set above
+		obj.Object["spec"].(map[string]any)["providerID"] = "digitalocean://4711"
 		w.secret(t, name+"-machine-state", map[string]string{"journal.json": `{"operation":"create","attempt":1,"phase":"Created","instanceName":"` + name + `"}`})
 	}
 	if change != nil {

@@ -49,7 +49,7 @@ func TestClusters(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(c.ok(t, "clusters", "-o", "json")), &list))
 	require.Equal(t, "pool worker: 0 of 2 machines are ready", list.Items[0].Message)
 
-	require.Equal(t, `no cluster.provisioning.cattle.io "shop" in namespace "`+c.namespace+`" (see 'drover clusters -A')`, requireError(t, c.drover(t, "clusters", "shop")))
+	require.Equal(t, `no cluster.provisioning.cattle.io "nowhere" in namespace "`+c.namespace+`" (see 'drover clusters -A')`, requireError(t, c.drover(t, "clusters", "nowhere")))
 	other := newCluster(t)
 	require.Equal(t, `no cluster.provisioning.cattle.io "store" in namespace "`+other.namespace+`"; there is one in namespace `+c.namespace+` (use -n)`,
 		requireError(t, other.drover(t, "clusters", "store")))

@@ -154,21 +154,7 @@ func (r *Report) addProvisioning(s *facts.ClusterSnapshot) {
 	if !c.Deleting && r.holdPaused(c) {
 		return
 	}
-	for _, kind := range []string{provv1.RKEClusterCondition, provv1.UpdatedCondition, provv1.MachinesUpToDateCondition} {
-		found := meta.FindStatusCondition(c.Conditions, kind)
-		if found == nil || found.Status != metav1.ConditionFalse || !slices.Contains(held, found.Reason) || slices.Contains(r.told, found.Reason) {
-			continue
-		}
-		if r.Blocker == nil {
-			r.Verdict = slices.DeleteFunc(r.Verdict, func(line string) bool { return line == matches })
-		} else if slices.Contains(foundless, found.Reason) {
-			r.Verdict, r.Next, r.Blocker = nil, nil, nil
-		}
-		r.told = append(r.told, found.Reason)
-		r.Verdict = append([]string{found.Reason + ": " + problem(found) + "."}, r.Verdict...)
-		r.Next = append(wordsOf(c).Fill(nextOn(found)...), r.Next...)
-		break
-	}
+	r.reportHeld(c)
 	if ready := meta.FindStatusCondition(c.Conditions, provv1.ReadyCondition); r.Blocker == nil && ready != nil && ready.Status == metav1.ConditionFalse && !r.isHeld() {
 		// The control plane has what it asked for, and a pool lacks machines.
 		r.Verdict = append([]string{facts.Clean(problem(ready))}, slices.DeleteFunc(r.Verdict, func(line string) bool { return line == matches })...)
@@ -183,5 +169,25 @@ func (r *Report) addProvisioning(s *facts.ClusterSnapshot) {
 		for _, next := range wordsOf(c).Fill(nextOn(without)[0]) {
 			r.Next = appendCommand(r.Next, next)
 		}
+	}
+}
+
+// reportHeld reports the first condition of a provisioning Cluster about parts that are not rendered as
+// they are specified.
+func (r *Report) reportHeld(c *facts.Object) {
+	for _, kind := range []string{provv1.RKEClusterCondition, provv1.UpdatedCondition, provv1.MachinesUpToDateCondition} {
+		found := meta.FindStatusCondition(c.Conditions, kind)
+		if found == nil || found.Status != metav1.ConditionFalse || !slices.Contains(held, found.Reason) || slices.Contains(r.told, found.Reason) {
+			continue
+		}
+		if r.Blocker == nil {
+			r.Verdict = slices.DeleteFunc(r.Verdict, func(line string) bool { return line == matches })
+		} else if slices.Contains(foundless, found.Reason) {
+			r.Verdict, r.Next, r.Blocker = nil, nil, nil
+		}
+		r.told = append(r.told, found.Reason)
+		r.Verdict = append([]string{found.Reason + ": " + problem(found) + "."}, r.Verdict...)
+		r.Next = append(wordsOf(c).Fill(nextOn(found)...), r.Next...)
+		return
 	}
 }
