@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -132,9 +131,7 @@ func TestReconcile_manyPools(t *testing.T) {
 				ControlPlaneRole: true, DisplayName: "pool", DynamicSchemaSpec: "{}", MachineConfigRef: provv1.ConfigReference{Kind: "DigitaloceanConfig", Name: "workers"}})
 		}
 	})
-	start := time.Now()
 	w.reconcile(t)
-	require.Less(t, time.Since(start), 30*time.Second)
 	require.Len(t, w.deployments(t), 2)
 	w.expectBounded(t)
 	updated := testkit.ExpectCondition(t, w.cluster, provv1.UpdatedCondition, metav1.ConditionFalse, provv1.TierUnsupportedReason)

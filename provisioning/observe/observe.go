@@ -32,6 +32,15 @@ type Observer struct {
 	Client client.Client
 	// Watch is called with each driver's kind before an object of it is read; optional.
 	Watch func(gvk schema.GroupVersionKind) error
+
+	// seen are the objects that one call of Input has read: many pools may name one Config.
+	seen map[seenKey]*unstructured.Unstructured
+}
+
+// seenKey names an object of a driver's kind.
+type seenKey struct {
+	gvk  schema.GroupVersionKind
+	name string
 }
 
 // Belongs reports whether Drover has written an object for the CAPI Cluster: the object names it as
@@ -58,6 +67,7 @@ func IsRendered(name string, obj client.Object) bool {
 // is none. It fails if an object cannot be read; an object that does not exist is no failure.
 func (o Observer) Input(ctx context.Context, cluster *provv1.Cluster, capi *clusterv1.Cluster) (provisioning.Input, error) {
 	in := provisioning.Input{Cluster: cluster, Pools: map[string]provisioning.PoolInput{}}
+	o.seen = map[seenKey]*unstructured.Unstructured{}
 	list := &clusterv1.MachineDeploymentList{}
 	if err := o.Client.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{rkev1.ClusterNameLabel: cluster.Name}); err != nil {
 		return in, fmt.Errorf("listing MachineDeployments: %w", err)
@@ -162,6 +172,19 @@ func Usable(cluster *provv1.Cluster, pool string, ref provv1.ConfigReference, co
 
 // read reads an object of a driver's kind; nil if it or its kind does not exist.
 func (o Observer) read(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	key := seenKey{gvk, name}
+	if seen, known := o.seen[key]; known {
+		return seen, nil
+	}
+	obj, err := o.readNew(ctx, gvk, namespace, name)
+	if err == nil {
+		o.seen[key] = obj
+	}
+	return obj, err
+}
+
+// readNew is read for an object that this call of Input has not read.
+func (o Observer) readNew(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	if gvk.Kind == "" || name == "" {
 		return nil, nil
 	}
