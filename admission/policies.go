@@ -20,6 +20,7 @@ const (
 	ReferencePolicyName = "drover-references-lead-to-providers"      // Clusters and Machines name only kinds that can be part of them
 	ReplicasPolicyName  = "drover-replicas-are-bounded"              // Cluster API creates all machines of a MachineSet in one loop
 	OwnerPolicyName     = "drover-management-clusters-have-an-owner" // a user without the right to delete a Cluster cannot delete it through its management Cluster
+	RestorePolicyName   = "drover-restored-clusters-are-paused"      // Cluster API creates machines in place of those that are not restored yet
 	DeletionPolicyName  = "drover-etcd-deletions-are-announced"      // a user who deletes a server with etcd gets a warning
 )
 
@@ -31,6 +32,7 @@ func Policies(owner *metav1.OwnerReference) []client.Object {
 		denying(owner, OptionsPolicyName, machinesKeepTheirOptions()), denying(owner, VersionPolicyName, versionsAreTheControlPlanes()),
 		denying(owner, ReferencePolicyName, referencesLeadToProviders()), denying(owner, ReplicasPolicyName, replicasAreBounded()),
 		denying(owner, OwnerPolicyName, managementClustersHaveAnOwner()),
+		denying(owner, RestorePolicyName, restoredClustersArePaused()),
 		policy(owner, DeletionPolicyName, admissionregistrationv1.Warn, etcdDeletionsAreAnnounced()))
 }
 

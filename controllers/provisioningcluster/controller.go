@@ -21,7 +21,7 @@ import (
 )
 
 // fieldOwner is the field manager of the rendered objects.
-const fieldOwner = "drover-provisioningcluster"
+const fieldOwner = provv1.FieldOwner
 
 // Options of a Reconciler.
 type Options struct {

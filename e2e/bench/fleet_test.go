@@ -23,6 +23,7 @@ import (
 	managementv3 "github.com/drover-project/drover/api/management/v3"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
 	"github.com/drover-project/drover/crdgen"
+	"github.com/drover-project/drover/e2e/simulated"
 	"github.com/drover-project/drover/testkit"
 )
 
@@ -213,7 +214,7 @@ func lastLines(log string) string { return log[max(0, len(log)-4000):] }
 // watchMachines follows the machines until the end.
 func (f *fleet) watchMachines(ctx context.Context) error {
 	machines := rkev1.MachineGroupVersion.WithResource(driverName + "machines")
-	return follow(ctx, f.server, f.namespace, machines, func(event watch.EventType, machine *unstructured.Unstructured) {
+	return simulated.Follow(ctx, f.server, f.namespace, machines, func(event watch.EventType, machine *unstructured.Unstructured) {
 		if err := f.see(event, machine); err != nil {
 			f.Error(err)
 		}

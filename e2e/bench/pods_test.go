@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/simulated"
 	"github.com/drover-project/drover/jobrunner"
 	"github.com/drover-project/drover/state"
 )
@@ -37,7 +38,7 @@ func (p *pods) play(ctx context.Context, config *rest.Config) error {
 	defer cancel(nil)
 	var running sync.WaitGroup
 	defer running.Wait()
-	err := follow(ctx, config, p.namespace, batchv1.SchemeGroupVersion.WithResource("jobs"), func(event watch.EventType, obj *unstructured.Unstructured) {
+	err := simulated.Follow(ctx, config, p.namespace, batchv1.SchemeGroupVersion.WithResource("jobs"), func(event watch.EventType, obj *unstructured.Unstructured) {
 		running.Go(func() {
 			p.workers <- struct{}{}
 			defer func() { <-p.workers }()

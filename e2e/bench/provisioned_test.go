@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/api/plan"
 	provv1 "github.com/drover-project/drover/api/provisioning/v1"
 	rkev1 "github.com/drover-project/drover/api/rke/v1"
+	"github.com/drover-project/drover/e2e/simulated"
 	"github.com/drover-project/drover/testkit"
 	"github.com/drover-project/drover/testkit/edits"
 )
@@ -30,7 +31,7 @@ import (
 // no time. The cluster's API is a real one.
 type provisioned struct {
 	*fleet
-	workload *workload
+	workload *simulated.Cluster
 	name     string
 }
 
@@ -40,12 +41,12 @@ func newProvisioned(tb testing.TB) *provisioned {
 	server := "https://127.0.0.1:" + agentsPort
 	binaries, err := filepath.Abs("../../bin/share/agents")
 	require.NoError(tb, err)
-	p := &provisioned{workload: newWorkload(tb), name: "shop",
+	p := &provisioned{workload: simulated.NewCluster(tb, testkit.Fresh(tb)), name: "shop",
 		fleet: newFleet(tb, "--server-url="+server, "--agents-bind-address=127.0.0.1:"+agentsPort, "--agents-dir="+binaries)}
 	require.NoError(tb, provv1.AddToScheme(p.client.Scheme()))
 	dir := tb.TempDir()
 	p.background(func(ctx context.Context) error {
-		return (&agents{server: server, dir: dir, apply: p.workload.apply}).play(ctx, p.server, p.namespace)
+		return (&simulated.Agents{Server: server, Dir: dir, Apply: p.workload.Apply}).Play(ctx, p.server, p.namespace)
 	})
 	return p
 }
@@ -94,7 +95,7 @@ func (p *provisioned) replace(object client.Object) error {
 func (p *provisioned) endpoint() {
 	p.Helper()
 	infrastructure := &rkev1.RKECluster{ObjectMeta: p.named(p.name)}
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"controlPlaneEndpoint":{"host":"127.0.0.1","port":%s}}}`, p.workload.port))
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"controlPlaneEndpoint":{"host":"127.0.0.1","port":%s}}}`, p.workload.Port))
 	testkit.Eventually(p, time.Minute, func() error { return p.client.Patch(p.Context(), infrastructure, patch) })
 }
 

@@ -49,7 +49,7 @@ func machines() *unstructured.UnstructuredList {
 // A cluster moves with its machines while the server of one is being removed, nothing is made twice, and it lives on there: its states,
 // keys and credentials have come along, another machine is made with them, and all servers are removed from there.
 func TestMove(t *testing.T) {
-	from, to := newSite(t), newSite(t)
+	from, to := newSite(t, nil), newSite(t, nil)
 	from.makeCluster()
 	whole := from.makeWhole()
 

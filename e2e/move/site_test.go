@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,7 +30,10 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-const patience = 5 * time.Minute
+const (
+	patience         = 5 * time.Minute
+	managerNamespace = "drover-system"
+)
 
 // site is one management cluster: an API server with its controllers, a manager, a kubelet.
 type site struct {
@@ -39,9 +43,12 @@ type site struct {
 	kubeconfig string
 	kubelet    *kubelet
 	log        *bytes.Buffer
+	// stopManager ends the manager, as at the loss of the management cluster.
+	stopManager func()
 }
 
-func newSite(t *testing.T) *site {
+// newSite has a manager with further flags. Secrets exist in the manager's namespace before the manager starts.
+func newSite(t *testing.T, flags []string, secrets ...*corev1.Secret) *site {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, clusterv1.AddToScheme,
@@ -54,7 +61,11 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	s.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(s.kubeconfig, s.access(), 0o600))
-	s.startManager()
+	require.NoError(t, s.Create(t.Context(), &corev1.Namespace{ObjectMeta: named("", managerNamespace)}))
+	for _, secret := range secrets {
+		require.NoError(t, s.Create(t.Context(), secret))
+	}
+	s.startManager(flags)
 	s.kubelet = startKubelet(s)
 	s.activate("digitalocean")
 	return s
@@ -73,18 +84,20 @@ func (s *site) access() []byte {
 	return raw
 }
 
-func (s *site) startManager() {
+func (s *site) startManager(flags []string) {
 	s.Helper()
-	require.NoError(s, s.Create(s.Context(), &corev1.Namespace{ObjectMeta: named("", "drover-system")}))
 	webhooks, health := testkit.FreePort(s.T), testkit.FreePort(s.T)
-	cmd := exec.Command(binary(s.T, "manager"), "--kubeconfig="+s.kubeconfig, "--machine-image=drover.local/drover:test", "--job-ssh-timeout=1s",
+	cmd := exec.Command(binary(s.T, "manager"), append(flags, "--kubeconfig="+s.kubeconfig, "--machine-image=drover.local/drover:test", "--job-ssh-timeout=1s",
 		"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:"+health, "--webhook-host=127.0.0.1",
-		"--webhook-port="+webhooks, "--webhook-url=https://localhost:"+webhooks)
+		"--webhook-port="+webhooks, "--webhook-url=https://localhost:"+webhooks)...)
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	require.NoError(s, cmd.Start())
-	s.Cleanup(func() {
+	s.stopManager = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
+	})
+	s.Cleanup(func() {
+		s.stopManager()
 		if s.Failed() {
 			log := s.log.String()
 			s.Logf("the manager said: %s", log[max(0, len(log)-6000):])

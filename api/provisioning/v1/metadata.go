@@ -2,6 +2,9 @@ package v1
 
 import "strings"
 
+// FieldOwner is the field manager of all objects that a Cluster renders.
+const FieldOwner = "drover-provisioningcluster"
+
 // Annotations and the finalizer of a Cluster and its objects.
 const (
 	// RenderedAnnotation on a Cluster is the Cluster's name once its CAPI Cluster was created. If

@@ -1,4 +1,4 @@
-package bench
+package simulated
 
 import (
 	"context"
@@ -25,19 +25,19 @@ import (
 	"github.com/drover-project/drover/api/plan"
 )
 
-// agents stand in for the servers' agents: each registers at the manager's endpoint with its machine's bootstrap token and watches its plan Secret through
+// Agents stand in for the servers' agents: each registers at the manager's endpoint with its machine's bootstrap token and watches its plan Secret through
 // it, by the agent's own code, and says at once that a plan is applied and all is well, in the writes that an agent makes.
-type agents struct {
-	// server is the endpoint, dir where connections and keys are kept.
-	server, dir string
-	// apply is called with each plan before the agent reports that it is applied; optional.
-	apply func(ctx context.Context, order plan.Plan) error
+type Agents struct {
+	// Server is the endpoint. Dir keeps the agents' connections and keys.
+	Server, Dir string
+	// Apply is called with each plan before the agent reports that it is applied; optional.
+	Apply func(ctx context.Context, order plan.Plan) error
 }
 
 const bootstrapSuffix = "-machine-bootstrap"
 
-// play starts an agent for each bootstrap Secret, until the context ends.
-func (a *agents) play(ctx context.Context, config *rest.Config, namespace string) error {
+// Play starts an agent for each bootstrap Secret, until the context ends.
+func (a *Agents) Play(ctx context.Context, config *rest.Config, namespace string) error {
 	ca, err := a.authorities(ctx)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (a *agents) play(ctx context.Context, config *rest.Config, namespace string
 	defer cancel(nil)
 	var running sync.WaitGroup
 	defer running.Wait()
-	err = follow(ctx, config, namespace, corev1.SchemeGroupVersion.WithResource("secrets"), func(event watch.EventType, obj *unstructured.Unstructured) {
+	err = Follow(ctx, config, namespace, corev1.SchemeGroupVersion.WithResource("secrets"), func(event watch.EventType, obj *unstructured.Unstructured) {
 		secret := &corev1.Secret{}
 		if event != watch.Added || !strings.HasSuffix(obj.GetName(), bootstrapSuffix) {
 			return
@@ -68,10 +68,10 @@ func (a *agents) play(ctx context.Context, config *rest.Config, namespace string
 }
 
 // authorities are asked for as the install script does that verifies them by checksum; here nobody is between.
-func (a *agents) authorities(ctx context.Context) ([]byte, error) {
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+func (a *Agents) authorities(ctx context.Context) ([]byte, error) {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // no other program is between on loopback
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.server+"/cacerts", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Server+"/cacerts", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -79,17 +79,17 @@ func (a *agents) authorities(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	return io.ReadAll(resp.Body)
 }
 
-func (a *agents) run(ctx context.Context, bootstrap *corev1.Secret, ca []byte) error {
-	file := func(kind string) string { return filepath.Join(a.dir, bootstrap.Name+"."+kind) }
+func (a *Agents) run(ctx context.Context, bootstrap *corev1.Secret, ca []byte) error {
+	file := func(kind string) string { return filepath.Join(a.Dir, bootstrap.Name+"."+kind) }
 	if err := os.WriteFile(file("token"), bootstrap.Data["token"], 0o600); err != nil {
 		return err
 	}
 	door, err := access.Open(ctx, access.Options{ConnectionFile: file("connection"), KeyFile: file("key"), TokenFile: file("token"),
-		Server: a.server, CA: ca, Hostname: bootstrap.Name, Log: logr.Discard()})
+		Server: a.Server, CA: ca, Hostname: bootstrap.Name, Log: logr.Discard()})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (a *agents) run(ctx context.Context, bootstrap *corev1.Secret, ca []byte) e
 }
 
 // obey writes what an agent writes of a plan: that it has begun, that it is done, and that all probes are healthy.
-func (a *agents) obey(ctx context.Context, secret *access.Secret, now *corev1.Secret) error {
+func (a *Agents) obey(ctx context.Context, secret *access.Secret, now *corev1.Secret) error {
 	if now == nil || plan.State(now.Data[plan.KeyState]) != plan.StatePending {
 		return nil
 	}
@@ -130,8 +130,8 @@ func (a *agents) obey(ctx context.Context, secret *access.Secret, now *corev1.Se
 	if err := json.Unmarshal(now.Data[plan.KeyPlan], &order); err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	if a.apply != nil {
-		if err := a.apply(ctx, order); err != nil {
+	if a.Apply != nil {
+		if err := a.Apply(ctx, order); err != nil {
 			return err
 		}
 	}

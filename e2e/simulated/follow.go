@@ -1,4 +1,4 @@
-package bench
+package simulated
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// follow tells of every object of a kind, until the context ends. It has an informer, for an API server closes a watch whose
+// Follow reports of every object of a kind, until the context ends. It has an informer, for an API server closes a watch whose
 // reader is slow.
-func follow(ctx context.Context, config *rest.Config, namespace string, what schema.GroupVersionResource, see func(watch.EventType, *unstructured.Unstructured)) error {
+func Follow(ctx context.Context, config *rest.Config, namespace string, what schema.GroupVersionResource, see func(watch.EventType, *unstructured.Unstructured)) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", what.Resource, err)

@@ -1,4 +1,4 @@
-package bench
+package simulated
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"math/big"
 	"net"
@@ -34,28 +35,30 @@ import (
 	"github.com/drover-project/drover/testkit"
 )
 
-// workload stands in for the Kubernetes that the servers of one cluster run. It is a real API server,
+// Cluster stands in for the Kubernetes that the servers of one cluster run. It is a real API server,
 // which is reached through a proxy with a certificate of the cluster's authority. Servers that apply
 // their plan become its Nodes at once.
-type workload struct {
+type Cluster struct {
 	testing.TB
 	server *rest.Config
 	client client.Client
-	port   string
-	start  sync.Once
+	// Port is the port of the API at 127.0.0.1.
+	Port  string
+	start sync.Once
 }
 
-func newWorkload(tb testing.TB) *workload {
+// NewCluster returns a Cluster whose Nodes and other objects are in an API server.
+func NewCluster(tb testing.TB, server *rest.Config) *Cluster {
 	tb.Helper()
-	w := &workload{TB: tb, server: testkit.Fresh(tb), port: testkit.FreePort(tb)}
+	w := &Cluster{TB: tb, server: server, Port: testkit.FreePort(tb)}
 	var err error
 	w.client, err = client.New(w.server, client.Options{Scheme: scheme.Scheme})
 	require.NoError(tb, err)
 	return w
 }
 
-// apply does what a server does with a plan.
-func (w *workload) apply(ctx context.Context, order plan.Plan) error {
+// Apply does what a server does with a plan.
+func (w *Cluster) Apply(ctx context.Context, order plan.Plan) error {
 	files := map[string][]byte{}
 	for _, file := range order.Files {
 		content, err := file.Bytes()
@@ -126,7 +129,7 @@ func nodeOf(order plan.Plan, files map[string][]byte) (*corev1.Node, error) {
 }
 
 // serve starts the proxy with a certificate of the cluster's authority.
-func (w *workload) serve(authority, key []byte) error {
+func (w *Cluster) serve(authority, key []byte) error {
 	pair, err := tls.X509KeyPair(authority, key)
 	if err != nil {
 		return fmt.Errorf("reading the cluster's authority: %w", err)
@@ -153,12 +156,12 @@ func (w *workload) serve(authority, key []byte) error {
 	if err != nil {
 		return err
 	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:"+w.port, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+	listener, err := tls.Listen("tcp", "127.0.0.1:"+w.Port, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: own}}})
 	if err != nil {
 		return err
 	}
-	quiet := log.New(discard{}, "", 0)
+	quiet := log.New(io.Discard, "", 0)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: quiet, Handler: &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
