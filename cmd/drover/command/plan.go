@@ -158,7 +158,7 @@ func (e *env) planFile(ctx context.Context, planning *inventory.Planning, namesp
 			}
 			answers[object.GetNamespace()] = both(answers[object.GetNamespace()], of(object, answer))
 		default:
-			e.note("%s %s is no part of a plan", object.GetKind(), object.GetName())
+			e.note("%s %s is ignored: a plan reads Clusters and Configs", object.GetKind(), object.GetName())
 		}
 	}
 	var plans []*forecast.Plan

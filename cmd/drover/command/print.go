@@ -141,7 +141,7 @@ func addFormats(cmd *cobra.Command, format *string, formats ...string) {
 }
 
 // result prints the outcome of a command for a Cluster: lines of text, the Cluster's name, or a list
-// with the Cluster. The Cluster is nil if there is none.
+// with the Cluster. The Cluster is nil if it does not exist.
 func (e *env) result(format, name string, cluster *provv1.Cluster, lines ...string) error {
 	switch format {
 	case "":

@@ -156,7 +156,7 @@ func (r *Report) addProvisioning(s *facts.ClusterSnapshot) {
 	}
 	r.reportHeld(c)
 	if ready := meta.FindStatusCondition(c.Conditions, provv1.ReadyCondition); r.Blocker == nil && ready != nil && ready.Status == metav1.ConditionFalse && !r.isHeld() {
-		// The control plane has what it asked for, and a pool lacks machines.
+		// The control plane is reconciled, and a pool lacks machines.
 		r.Verdict = append([]string{facts.Clean(problem(ready))}, slices.DeleteFunc(r.Verdict, func(line string) bool { return line == matches })...)
 		r.Blocker = &Blocker{Step: ready.Type, Reason: ready.Reason}
 		r.reportServers(s, func(*clusterv1.Machine, metav1.Condition) bool { return true })

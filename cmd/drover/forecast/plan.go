@@ -19,7 +19,7 @@ import (
 
 // Sources are the objects that a plan is about. None of them is a Secret.
 type Sources struct {
-	// Stored is the provisioning Cluster in the API; nil if there is none.
+	// Stored is the provisioning Cluster in the API; nil if it does not exist.
 	Stored *provv1.Cluster
 	// Input has the Cluster and the Configs as they will be, and the other objects as they are.
 	Input provisioning.Input
@@ -36,7 +36,7 @@ type Sources struct {
 	Notes []string
 }
 
-// Kinds of changes, the largest of which is the change of a plan.
+// Kinds of changes. A plan has the largest of its changes.
 const (
 	// None: nothing changes.
 	None = "none"
@@ -54,7 +54,7 @@ type Plan struct {
 	Created bool `json:"created,omitempty"`
 	// Change is one of the constants above.
 	Change string `json:"change"`
-	// Paused: nothing of this happens before the Cluster is no longer paused.
+	// Paused: the changes wait while the Cluster is paused.
 	Paused bool `json:"paused,omitempty"`
 	// Pools are the pools whose number of machines changes, or whose machines are replaced.
 	Pools []Pool `json:"pools,omitempty"`
@@ -88,7 +88,7 @@ type Pool struct {
 	Made     int32  `json:"made,omitempty"`
 	Removed  int32  `json:"removed,omitempty"`
 	Replaced int32  `json:"replaced,omitempty"`
-	// Changes are the options of the Config because of which machines are replaced.
+	// Changes are the options of the Config that replace machines.
 	Changes []string `json:"changes,omitempty"`
 	// NeedsApproval and Paused: the machines are replaced only after an approval, or when the pool is
 	// no longer paused.
@@ -119,7 +119,7 @@ type Held struct {
 	Next string `json:"next,omitempty"`
 }
 
-// Admission is what the API server says to the change, asked by a dry run.
+// Admission is the API server's answer to a dry run of the change.
 type Admission struct {
 	// Checked is false if the API server was not asked. NotChecked says why; it is empty for a plan
 	// of stored objects, which were accepted.
@@ -199,7 +199,7 @@ func shown(value *intstr.IntOrString, otherwise string) string {
 	return value.String()
 }
 
-// configure adds what the configuration of the machines changes.
+// configure adds the effects of the machines' configuration.
 func (p *Plan) configure(s Sources, rendered provisioning.Result) {
 	if s.ControlPlane == nil {
 		return

@@ -19,7 +19,7 @@ func Render(w io.Writer, p *Plan, command string) error {
 	}
 	out.line("Cluster %s/%s (provisioning.cattle.io)%s", p.Namespace, p.Name, state)
 	if p.Paused {
-		out.line("The Cluster is paused. Nothing of this happens before it is no longer paused.")
+		out.line("The Cluster is paused. These changes wait until the pause ends.")
 	}
 	for _, pool := range p.Pools {
 		out.item("Machines", pool.sentence())
@@ -105,7 +105,7 @@ func (p Pool) sentence() string {
 	return text
 }
 
-// outcome describes what a field of the configuration does.
+// outcome describes the effect of a field of the configuration.
 func outcome(e planner.Effect) string {
 	var parts []string
 	if e.Unknown != "" {

@@ -87,7 +87,7 @@ func configKey(kind string, key client.ObjectKey) client.ObjectKey {
 	return client.ObjectKey{Namespace: key.Namespace, Name: kind + "/" + key.Name}
 }
 
-// Cluster reads a provisioning Cluster; nil if there is none.
+// Cluster reads a provisioning Cluster; nil if it does not exist.
 func (p *Planning) Cluster(ctx context.Context, key client.ObjectKey) (*provv1.Cluster, error) {
 	cluster := &provv1.Cluster{}
 	err := p.Get(ctx, key, cluster)
@@ -118,8 +118,8 @@ func (p *Planning) UsedBy(ctx context.Context, namespace string) ([]*provv1.Clus
 	return all, nil
 }
 
-// Give takes a Config from a file in the place of the stored one, with what the API server or, without
-// the right to write it, the kind's defaults make of it.
+// Give uses a Config from a file instead of the stored one. The API server fills in its defaults by a
+// dry run or, if the user has no right to write it, this program does.
 func (p *Planning) Give(ctx context.Context, config *unstructured.Unstructured) (forecast.Admission, error) {
 	key := client.ObjectKeyFromObject(config)
 	stored := &unstructured.Unstructured{}
@@ -174,7 +174,7 @@ func (p *Planning) defaulted(ctx context.Context, stored, config *unstructured.U
 	return config, nil
 }
 
-// Try returns what the API server makes of an object, by a dry run, and what it says to it. If the
+// Try returns the object that the API server would store, and its answer, by a dry run. If the
 // user has no right to write the object, or the API server rejects it, the result is the object on
 // top of the stored one.
 func (p *Planning) Try(ctx context.Context, stored, object *unstructured.Unstructured) (*unstructured.Unstructured, forecast.Admission, error) {
